@@ -1,0 +1,47 @@
+# Every target works from a bare clone: the first one to need it makes .venv and builds the compiled core.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
+
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+.venv/tools: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt setuptools Cython
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+.venv/built: .venv/tools $(SOURCES)
+	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .
+	$(BIN)/python -W error -c 'import dwell.timer'
+	@touch $@
+
+setup: .venv/built ## make .venv and build the compiled core
+
+run: setup ## the main job
+	$(BIN)/python examples/timer.py
+
+test: setup ## all tests but the slow ones
+	$(BIN)/pytest
+
+test-slow: setup ## the slow tests too
+	$(BIN)/pytest -m 'slow or not slow'
+
+check: setup ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## side by side with the peers, one table a subject
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[bench]' --no-build-isolation --editable .
+	$(BIN)/python -m benchmarks
+
+clean: ## remove .venv and what was built
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src -name '*.so' -delete -o -name '_core.c' -delete
+
+.PHONY: help setup run test test-slow check bench clean

@@ -1,0 +1,1 @@
+"""Waits declared as data, and what becomes of them."""
