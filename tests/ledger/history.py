@@ -8,7 +8,7 @@ The seed alone reproduces a history.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dwell.ledger import Event, Need, Wait
 
@@ -70,9 +70,13 @@ def _level(rng: Random, scale: int) -> int:
 
 
 def _event(rng: Random, origin: int, span: int, keys: tuple[str, ...], scale: int) -> Event:
-    event = Event(rng.choice(keys), origin + rng.randint(-2, 2 * span), None if rng.random() < 0.25 else _level(rng, scale))
+    event = Event(
+        rng.choice(keys), origin + rng.randint(-2, 2 * span), None if rng.random() < 0.25 else _level(rng, scale)
+    )
     if rng.random() < 0.04:
-        return event._replace(**rng.choice(({"key": None}, {"at_ms": None}, {"at_ms": LAST_MS + 1}, {"at_ms": FIRST_MS - 1})))
+        return event._replace(
+            **rng.choice(({"key": None}, {"at_ms": None}, {"at_ms": LAST_MS + 1}, {"at_ms": FIRST_MS - 1}))
+        )
     return event
 
 
@@ -100,7 +104,7 @@ def _variant(rng: Random, wait: Wait, keys: tuple[str, ...], scale: int) -> Wait
 
 def _spoilt(rng: Random, wait: Wait, keys: tuple[str, ...]) -> Wait:
     needs = list(wait.needs or [])
-    faults: list[dict[str, object]] = [
+    faults: list[dict[str, Any]] = [
         {"op_id": None},
         {"op_id": ""},
         {"submitted_at_ms": None},

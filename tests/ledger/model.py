@@ -38,7 +38,7 @@ def outcomes(waits: Iterable[Wait], events: Iterable[Event], as_of_ms: int | Non
         for row in different:
             if reason := own_fault(row):
                 answer.append((op_id, "rejected", None, None, None, reason))
-        for row in sound[1:]:
+        for _ in sound[1:]:
             answer.append((op_id, "rejected", None, None, None, f"op_id was used before with other content: {op_id}"))
         if sound:
             answer.append(decide(sound[0], good, as_of_ms))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from dwell.errors import InvalidType
@@ -88,7 +89,7 @@ def _fault_of_needs(needs: Sequence[Need]) -> str | None:
         return Reason.KEY_NULL.text()
     if len(needs) > 1 and len({need.key for need in needs}) < len(needs):
         keys = sorted(str(need.key) for need in needs)
-        return Reason.KEY_REPEATED.text(next(a for a, b in zip(keys, keys[1:], strict=False) if a == b))
+        return Reason.KEY_REPEATED.text(next(a for a, b in pairwise(keys) if a == b))
     return None
 
 

@@ -12,9 +12,9 @@ and take the decided operations from `settled`. A live ledger cannot know which 
 brings, so it settles after each call; replay settles once an instant. That is the only difference between them.
 
 A need waits at its key. Needs with a level lie in a heap by level, so an event touches only what it satisfies; signals
-lie in a list that the next event empties. A volume over k keys waits at each of them for 1/k of what is missing: as long
-as no key has risen by its share, the sum cannot have been reached, so these waits are thresholds in the same heap, and
-an operation is looked at O(k log volume) times, however many events come.
+lie in a list that the next event empties. A volume over k keys waits at each of them for 1/k of what is missing: as
+long as no key has risen by its share, the sum cannot have been reached. So these waits are thresholds in the same heap,
+and an operation is looked at O(k log volume) times, however many events come.
 
 Worked example: volume 100 over (a, 0) and (b, 0). Missing 100, so the thresholds are a ≥ 50 and b ≥ 50 (rounded up).
 Event a = 60: sum 60, missing 40, new thresholds a ≥ 80, b ≥ 20. Event b = 30: sum 90, missing 10: a ≥ 65, b ≥ 35. Event
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # A time before every time the contract allows.
 BEFORE_ALL = MIN_MS - 1
 
-# Dead entries a place may hold before it is cleaned, whatever it holds alive: cleaning tiny places costs more than it frees.
+# Dead entries a place may hold whatever it holds alive: cleaning tiny places costs more than it frees.
 TOLERATED = 16
 
 

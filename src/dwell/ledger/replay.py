@@ -57,7 +57,7 @@ class Replay(Iterator[Outcome]):
         retention_ms: int | None,
     ) -> None:
         self._engine = Engine(retention_ms)
-        self._end_ms = MAX_MS if as_of_ms is None else as_of_ms
+        self._end_ms = MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS)
         self._waits = _instants(self._timed_waits(waits), "submitted_at_ms", in_order)
         self._events = _instants(self._timed_events(events), "at_ms", in_order)
         self._deadlines: list[int] = []  # a heap
@@ -156,9 +156,7 @@ def _instants(rows: Iterator[Row], field: str, in_order: bool) -> Iterator[tuple
             continue
         if instant:
             if row_ms < instant_ms:
-                raise InvalidArgument(
-                    f"{field} {row_ms} comes after {instant_ms}, but in_order was promised: {row}"
-                )
+                raise InvalidArgument(f"{field} {row_ms} comes after {instant_ms}, but in_order was promised: {row}")
             yield instant_ms, instant
         instant_ms, instant = row_ms, [row]
     if instant:

@@ -21,7 +21,7 @@ Settled = Literal["completed", "expired", "rejected", "cancelled", "pending"]
 
 
 class Need(NamedTuple):
-    """One key to wait for: until its level is at least `level`, or, without a level, until its next event (a signal)."""
+    """One key to wait for: until its level is at least `level`; without a level, until its next event (a signal)."""
 
     key: str | None
     level: int | None = None
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     """What became of an operation.
 
     `finished_at_ms` and `waited_ms` are None for rejected and pending operations; `completed_by` is a key of completed
-    ones; `reason` says why a rejected one was rejected. Only a live ledger says "cancelled", and it never says "pending".
+    ones; `reason` says why a rejected one was rejected. Only a live ledger says "cancelled"; only replay "pending".
     """
 
     op_id: str | None
