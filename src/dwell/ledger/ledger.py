@@ -11,14 +11,13 @@ from dwell.ledger.engine import Engine
 from dwell.ledger.explanation import Explanation, explain
 from dwell.ledger.statistics import LedgerStatistics
 from dwell.ledger.ticket import Ticket
-from dwell.ledger.value import Wait
 from dwell.ledger.wake import Waking
 from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dwell.ledger.engine import Bucket, Operation
+    from dwell.ledger.operation import Bucket, Operation
     from dwell.ledger.value import Need
     from dwell.ledger.wake import Waiter
 
@@ -104,7 +103,7 @@ class Ledger:
             self._enter()
             if engine.pending >= self._max_open:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
-            operation = engine.open(Wait(op_id, rows, delay_ms, engine.now_ms, quorum, volume))
+            operation = engine.open(op_id, rows, delay_ms, engine.now_ms, quorum, volume)
             engine.settle()
             settled, armed = self._leave()
         self._follow_up(settled, armed)
@@ -192,8 +191,8 @@ class Ledger:
                     if pending == "expire":
                         engine.expire(deadline_ms)
                     else:
-                        for operation in list(bucket.operations):
-                            engine.cancel(operation)
+                        while bucket.head is not None:
+                            engine.cancel(bucket.head)
             settled, _ = self._leave()
         self._timer.close()
         if self._reaper is not None and self._reaper is not threading.current_thread():
