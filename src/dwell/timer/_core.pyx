@@ -269,7 +269,7 @@ cdef class TimerCore:
             self.nodes[number].payload = handle[i] if given is None else given[i]
             self.nodes[number].is_token = True
             self.pending += 1
-            if delays[i] <= 0:
+            if self.nodes[number].deadline_ms <= now_ms:
                 fire(self, number, now_ms)
             else:
                 place(self, number)
@@ -366,9 +366,9 @@ cdef class TimerCore:
             self.add_at(task, later(later(task.due_ms, behind), task.period_ms), now_ms)
 
     def _clear(self):
-        """Refuse what comes from now on and let go of all that waits."""
+        """Refuse what comes from now on and let go of all that waits; returns the tasks among it."""
         self._closed = True
-        let_go(self)
+        return let_go(self)
 
     def statistics(self):
         """A frozen snapshot: what waits where, and what became of the rest. O(levels * wheel size)."""
@@ -703,8 +703,8 @@ cdef void forget(TimerCore self, TimerTask task) noexcept:
     Py_DECREF(task)
 
 
-cdef void let_go(TimerCore self) noexcept:
-    """Empty every bucket and the queue; tasks lose their reference and may run arbitrary code as they go, so last."""
+cdef list let_go(TimerCore self):
+    """Empty every bucket and the queue; returns the tasks, which hold their last reference until then."""
     cdef uint32_t index, place, number
     cdef Bucket *bucket
     cdef list dropped = []
@@ -726,7 +726,7 @@ cdef void let_go(TimerCore self) noexcept:
         bucket.used = bucket.live = 0
         bucket.queued = False
     self.queue_count = 0
-    dropped.clear()
+    return dropped
 
 
 # The clock and the delay queue: a binary heap of buckets, the next to expire first

@@ -157,14 +157,16 @@ class TimerCore:
             if not (self._closed or task.is_cancelled or task.is_pending):
                 self._add_at(task, task._next_deadline_ms(now_ms), now_ms)
 
-    def _clear(self) -> None:
-        """Refuse what comes from now on and let go of all that waits."""
+    def _clear(self) -> list[TimerTask]:
+        """Refuse what comes from now on and let go of all that waits; returns the tasks among it."""
+        dropped: list[TimerTask] = []
         with self._lock:
             self._closed = True
             for bucket in self._queue.heap:
-                bucket.flush(lambda entry: setattr(entry.task, "_entry", None))
+                bucket.flush(lambda entry: self._drop(entry, dropped))
             self._queue.heap.clear()
             self._handles.clear()
+        return dropped
 
     def statistics(self) -> TimerStatistics:
         """A frozen snapshot: what waits where, and what became of the rest. O(levels * wheel size)."""
@@ -237,6 +239,12 @@ class TimerCore:
             if isinstance(task, RecurringTask):
                 task._due_ms = entry.deadline_ms
             self._due.append(task)
+
+    def _drop(self, entry: TimerTaskEntry, dropped: list[TimerTask]) -> None:
+        assert entry.task is not None
+        entry.task._entry = None
+        if not isinstance(entry.task, HandleTask):
+            dropped.append(entry.task)
 
     def _wheels(self) -> Iterator[TimingWheel]:
         wheel: TimingWheel | None = self._wheel

@@ -40,7 +40,9 @@ class TimerTaskEntry:
         self.expiration_ms = expiration_ms
         self.counter = counter
         self.task_list: TimerTaskList | None = None
-        self.prev = self.next = self
+        # The neighbours in the ring; unset while the entry is in no bucket, so that nothing keeps it alive.
+        self.prev: TimerTaskEntry
+        self.next: TimerTaskEntry
 
     def remove(self) -> bool:
         """Take the entry out of whatever bucket it is in; False if it is in none."""
@@ -49,6 +51,8 @@ class TimerTaskEntry:
             if self.task_list is None:
                 return False
             self.task_list.remove(self)
+            if self.task is not None:
+                self.task._entry = None
             return True
 
     def cancel(self) -> bool:
@@ -66,7 +70,8 @@ class TimerTaskList:
 
     def __init__(self, counter: TaskCounter) -> None:
         self.counter = counter
-        self.root = TimerTaskEntry(None, NOT_QUEUED, counter)
+        self.root = root = TimerTaskEntry(None, NOT_QUEUED, counter)
+        root.prev = root.next = root
         self.expiration_ms = NOT_QUEUED
 
     def set_expiration(self, expiration_ms: int) -> bool:
@@ -85,7 +90,7 @@ class TimerTaskList:
     def remove(self, entry: TimerTaskEntry) -> None:
         """Unlink, O(1)."""
         entry.prev.next, entry.next.prev = entry.next, entry.prev
-        entry.prev = entry.next = entry
+        del entry.prev, entry.next
         entry.task_list = None
         self.counter.value -= 1
 
