@@ -5,8 +5,9 @@
         async with timer.timeout(30_000):
             reply = await request()
 
-The loop is asked to call back once, at the next expiration of the wheel; a sleep or timeout that starts and is over before then
-never reaches the loop's own heap of timers. Everything runs in the loop's thread, and must be called from it.
+The loop is asked to call back once, at the next expiration of the wheel; a sleep or timeout that starts and is over
+before then never reaches the loop's own heap of timers. Everything runs in the loop's thread, and must be called from
+it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class LoopTimer(TimerCore):
             sleep.cancel()
 
     def timeout(self, delay_ms: SupportsIndex) -> Timeout:
-        """`async with`: cancel what runs inside after `delay_ms` and raise `TimeoutError`, as `asyncio.timeout` does."""
+        """`async with`: cancel what runs inside after `delay_ms`, raise `TimeoutError`, as `asyncio.timeout` does."""
         return Timeout(self, delay_ms)
 
     async def wait_for(self, awaitable: Awaitable[T], delay_ms: SupportsIndex) -> T:
@@ -73,7 +74,7 @@ class LoopTimer(TimerCore):
         return True
 
     def close(self) -> None:
-        """Refuse new tasks and drop those that wait; in who sleeps or has a timeout here, raise `Closed`. May be called twice."""
+        """Refuse new tasks and drop those that wait; who sleeps or has a timeout here gets `Closed`. May be called twice."""
         for task in self._clear():
             if isinstance(task, Sleep | Timeout):
                 task.abort()
@@ -195,9 +196,5 @@ class Timeout(TimerTask):
         self.cancel()
         assert self._task is not None
         # Only our own cancellation is replaced; one that somebody else asked for passes through.
-        if (
-            self._error is not None
-            and self._task.uncancel() <= self._cancelling
-            and exc_type is asyncio.CancelledError
-        ):
+        if self._error is not None and self._task.uncancel() <= self._cancelling and exc_type is asyncio.CancelledError:
             raise self._error from exc

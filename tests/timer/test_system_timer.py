@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
@@ -291,11 +292,12 @@ def test_delays_saturate_and_there_is_no_horizon(build: ModuleType, delay_ms: in
 
 @pytest.mark.parametrize("delay_ms", [True, 1.5, "5", None, float("nan"), [1]])
 def test_a_delay_that_is_no_int_is_named_in_the_error(bench: Bench, delay_ms: object) -> None:
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: bench.build.TimerTask(delay_ms, int),
         lambda: bench.timer.schedule(delay_ms, int),
         lambda: bench.timer.reschedule(bench.task(5), delay_ms),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(InvalidType, match="delay_ms") as raised:
             call()
         assert repr(delay_ms) in str(raised.value)
@@ -364,7 +366,11 @@ def test_statistics_tell_levels_cascades_and_lateness(bench: Bench) -> None:
     bench.add(31)
     bench.add(500).cancel()
     before = bench.timer.statistics()
-    assert [(level.tick_ms, level.buckets, level.tasks) for level in before.levels] == [(1, 1, 1), (20, 1, 2), (400, 0, 0)]
+    assert [(level.tick_ms, level.buckets, level.tasks) for level in before.levels] == [
+        (1, 1, 1),
+        (20, 1, 2),
+        (400, 0, 0),
+    ]
     bench.clock.advance(5)
     bench.timer.advance_clock(0)
     bench.clock.advance(28)  # 33: the others are 3 and 2 ms late
@@ -448,7 +454,12 @@ def test_close_wakes_the_thread_that_waits(build: ModuleType) -> None:
 def test_a_task_may_close_its_own_timer(build: ModuleType) -> None:
     timer = build.SystemTimer()
     closed = threading.Event()
-    timer.schedule(0, lambda: (timer.close(), closed.set()))
+
+    def close() -> None:
+        timer.close()
+        closed.set()
+
+    timer.schedule(0, close)
     assert closed.wait(10)
 
 

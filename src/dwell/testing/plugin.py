@@ -1,11 +1,11 @@
 """A pytest plugin, active wherever dwell is installed: fixtures for tests that move time instead of sleeping.
 
-    def test_it_gives_up(manual_clock, manual_timer):
-        gave_up = []
-        manual_timer.schedule(30_000, lambda: gave_up.append(True))
-        manual_clock.advance(30_000)
-        manual_timer.advance_clock(0)
-        assert gave_up
+def test_it_gives_up(manual_clock, manual_timer):
+    gave_up = []
+    manual_timer.schedule(30_000, lambda: gave_up.append(True))
+    manual_clock.advance(30_000)
+    manual_timer.advance_clock(0)
+    assert gave_up
 """
 
 from __future__ import annotations

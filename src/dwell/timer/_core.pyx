@@ -218,7 +218,7 @@ cdef class TimerCore:
         return self.pending
 
     def add(self, task):
-        """Let `task` run in `task.delay_ms` from now, O(1). One that waits already is moved. Raises `Closed` after close."""
+        """Let `task` run `task.delay_ms` from now, O(1). One that waits already is moved. After close: `Closed`."""
         if not isinstance(task, TimerTask):
             raise InvalidType(f"add takes a TimerTask, not {type(task).__name__}: {task!r}")
         cdef int64_t now_ms = self.now()
@@ -247,7 +247,7 @@ cdef class TimerCore:
     # Called by the driver's owner: bulk
 
     def add_many(self, delays_ms, tokens=None):
-        """Start one timer a delay and return their handles. `advance_many` hands back its token (default: the handle)."""
+        """Start one timer a delay, return their handles. `advance_many` hands back the token (default: the handle)."""
         cdef const int64_t[::1] delays = int64s("delays_ms", delays_ms)
         cdef const int64_t[::1] given = None if tokens is None else int64s("tokens", tokens)
         cdef Py_ssize_t count = delays.shape[0], i
@@ -278,7 +278,7 @@ cdef class TimerCore:
         return handles
 
     def cancel_many(self, handles):
-        """Cancel what still waits of `handles`; returns how many did. Handles that fired or are unknown are passed over."""
+        """Cancel what still waits of `handles`, return how many did. Handles that fired or never were are passed over."""
         cdef const int64_t[::1] view = int64s("handles", handles)
         cdef Py_ssize_t i, count = view.shape[0]
         cdef int64_t before = self.pending, handle
@@ -334,7 +334,7 @@ cdef class TimerCore:
         return tokens
 
     def _run_all(self, list batch):
-        """Run the tasks in order. Should an exception that is no `Exception` pass through, `batch` keeps those not run."""
+        """Run the tasks in order. If something that is no `Exception` passes through, `batch` keeps those not run."""
         cdef Py_ssize_t done = 0
         cdef TimerTask task
         try:

@@ -11,7 +11,7 @@ BUILD = "reference"
 
 if os.environ.get("DWELL_REFERENCE") != "1":
     try:
-        from dwell.timer.compiled import (  # type: ignore[assignment]
+        from dwell.timer.compiled import (
             RecurringTask,
             SystemTimer,
             TimerCore,

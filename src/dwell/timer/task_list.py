@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import final
 
-from dwell.timer.delay import LONG_AGO_MS
 from dwell.timer.task import TimerTask
 
-# The expiration of a bucket outside the delay queue: before every 64-bit time.
-NOT_QUEUED = LONG_AGO_MS - 1
+# The expiration of a bucket outside the delay queue: before the start of every bucket of 64-bit times.
+NOT_QUEUED = -(2**128)
 
 
 @final
