@@ -278,7 +278,7 @@ cdef class TimerCore:
         return handles
 
     def cancel_many(self, handles):
-        """Cancel what still waits of `handles`, return how many did. Handles that fired or never were are passed over."""
+        """Cancel what still waits of `handles`, return how many did. Those that fired or never were are passed over."""
         cdef const int64_t[::1] view = int64s("handles", handles)
         cdef Py_ssize_t i, count = view.shape[0]
         cdef int64_t before = self.pending, handle

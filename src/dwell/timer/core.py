@@ -101,7 +101,7 @@ class TimerCore:
         return handles
 
     def cancel_many(self, handles: object) -> int:
-        """Cancel what still waits of `handles`, return how many did. Handles that fired or never were are passed over."""
+        """Cancel what still waits of `handles`, return how many did. Those that fired or never were are passed over."""
         tasks = (self._handles.pop(handle, None) for handle in int64s("handles", handles))
         return sum(task.cancel() for task in tasks if task is not None)
 
