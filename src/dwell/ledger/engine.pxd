@@ -57,8 +57,6 @@ cdef class Engine:
     cpdef settle(self)
     @cython.locals(bucket=Bucket)
     cpdef expire(self, long long deadline_ms)
-    @cython.locals(op=Operation)
-    cpdef open_later(self, op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
     cdef _leave_open(self, Operation op)
     cdef _finish(self, Operation op, str outcome, long long finished_at_ms)
     @cython.locals(key=Key, i=cython.Py_ssize_t)
