@@ -360,8 +360,8 @@ class Engine:
                     waits = op.met is None or key.name not in op.met
                 if waits:
                     self._bury(key)
-                    if key.level is None:
-                        self._drop_if_unknown(key)
+                if key.level is None:
+                    self._drop_if_unknown(key)
         op.keys = op.thresholds = op.met = None
         if op.bucket is not None:
             self._dequeue(op, op.bucket)
