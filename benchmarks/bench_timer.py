@@ -1,7 +1,7 @@
 """Timers: add, cancel in random order, {cancel one, add one}, expire everything, memory, and the cost to the collector.
 
-Against heapq with lazy deletion, asyncio, uvloop, sched and APScheduler, in one run, each contestant and size in a process of
-its own, with the garbage collector on and delays uniform in 1 ms to 60 s. CPU time, best of the repeats.
+Against heapq with lazy deletion, asyncio, uvloop, sched and APScheduler, in one run, each contestant and size in a
+process of its own, with the garbage collector on and delays uniform in 1 ms to 60 s. CPU time, best of the repeats.
 
     python -m benchmarks timer                          # 100 k and 1 M pending
     python -m benchmarks timer --pending 10000          # another size
@@ -104,7 +104,7 @@ def compare(sizes: list[int], repeats: int) -> None:
         rows = [[label, *(figures.get(column) for column in COLUMNS)] for label, figures in results.items()]
         rows.append(["Kafka's Java (quoted, 1 M)", *(KAFKA.get(column) for column in COLUMNS)])
         print_table(
-            f"Timers, {pending:,} pending: CPU ns a timer, bytes a timer (all; beyond the caller's object), gc.collect() in ms",
+            f"Timers, {pending:,} pending: CPU ns and bytes a timer (all; beyond the caller's object), gc.collect() in ms",
             ["", *COLUMNS],
             rows,
         )
