@@ -6,11 +6,11 @@ This is the reference. `_core.pyx` is its compiled twin: the same behaviour on a
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import SupportsIndex
 
 from dwell.clock import Clock
-from dwell.errors import Closed, InvalidType
+from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.timer.delay import FOREVER_MS, at_least, int64s, milliseconds
 from dwell.timer.delay_queue import DelayQueue
 from dwell.timer.statistic import LATENESS_BOUNDS_MS, LevelStatistics, TimerStatistics
@@ -65,6 +65,14 @@ class TimerCore:
             raise InvalidType(f"add takes a TimerTask, not {type(task).__name__}: {task!r}")
         now_ms = self.clock.now_ms()
         self._add_at(task, min(now_ms + task.delay_ms, FOREVER_MS), now_ms)
+
+    def schedule(self, delay_ms: SupportsIndex, callback: Callable[[], object]) -> TimerTask:
+        """Make a `TimerTask` of `callback` and add it, in one call; returns the task, to cancel it by."""
+        if callback is None:
+            raise InvalidArgument("schedule needs a callback")
+        task = TimerTask(delay_ms, callback)
+        self.add(task)
+        return task
 
     def reschedule(self, task: TimerTask, delay_ms: SupportsIndex) -> None:
         """Give `task` a new delay, counted from now, in place: O(1), whether it waits or not."""

@@ -59,12 +59,12 @@ class Driver(Base):
 
     def advance_clock(self, timeout_ms: SupportsIndex) -> bool:
         """Wait up to `timeout_ms` for a bucket to expire, then hand over all that is due. False if nothing expired."""
-        timeout_ms = at_least("timeout_ms", timeout_ms, 0)
-        if timeout_ms:
-            self._wait(timeout_ms)
+        if timeout_ms != 0:
+            self._wait(at_least("timeout_ms", timeout_ms, 0))
         if not self._advance():
             return False
-        self._submit_due()
+        if self._due:
+            self._submit_due()
         return True
 
     def advance_many(self, timeout_ms: SupportsIndex = 0) -> array[int]:
