@@ -240,24 +240,26 @@ def test_a_long_purge_does_not_stop_completions(build: Build) -> None:
             purgatory.try_complete_else_watch(operation, ["large"])
         for operation in operations[::2]:
             operation.force_complete()
-        between: list[bool] = []
-        purging = threading.Event()
+        state, late, during = ["before"], [], []
 
-        def check() -> None:
-            purging.wait(10)
-            while purging.is_set():
-                late = counted_class(build)(60_000)
-                purgatory.try_complete_else_watch(late, ["large"])
-                between.append(purging.is_set())
+        def watch() -> None:
+            while state[0] != "after":
+                seen = state[0]
+                operation = Waiting(60_000)
+                purgatory.try_complete_else_watch(operation, ["large"])
+                late.append(operation)
+                during.append(seen == state[0] == "purging")
 
         def purge() -> None:
-            purging.set()
+            while len(late) < 100:
+                time.sleep(0.001)
+            state[0] = "purging"
             try:
                 assert purgatory.purge() == 170_000
             finally:
-                purging.clear()
+                state[0] = "after"
 
-        race(check, purge)
-        assert sum(between) >= 2, "nothing got in between"
-        assert purgatory.watched == 170_000 + len(between)
+        race(watch, purge)
+        assert sum(during) >= 2, "nothing got in between"
+        assert purgatory.watched == 170_000 + len(late)
         purgatory._check()

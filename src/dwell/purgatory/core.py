@@ -29,6 +29,7 @@ class PurgatoryCore:
         self.clock = clock
         self.purge_interval = purge_interval
         self._closed = False
+        self._purges_when_watching = False
         self._shards = [Shard() for _ in range(SHARDS)]
         # Guards the numbers below.
         self._count = threading.Lock()
@@ -63,6 +64,8 @@ class PurgatoryCore:
             return True
         if not operation._completed:
             self._start_timer(operation)
+        if self._purges_when_watching:
+            self._purge_if_worth_it()
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
@@ -171,7 +174,6 @@ class PurgatoryCore:
         return self._shards[hash(key) % SHARDS]
 
     def _watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> None:
-        operation._started_ms = self.clock.now_ms()
         watch = operation._watch
         if watch is None:
             watch = operation._watch = Watch(operation)
@@ -186,6 +188,7 @@ class PurgatoryCore:
             watch.operation = None
 
     def _start_timer(self, operation: DelayedOperation) -> None:
+        operation._started_ms = self.clock.now_ms()
         try:
             self.timer.add(operation)
         except Closed:

@@ -50,6 +50,8 @@ class Driver(Base):
             executor = None if reaper else InlineExecutor()
             timer = self._make_timer(name, clock=clock, executor=executor, on_error=on_error)
         super().__init__(name, timer, clock, purge_interval)
+        # Nobody may ever call `advance` on a purgatory whose timer is driven elsewhere, by an event loop for one.
+        self._purges_when_watching = not reaper and not self._owns_timer
         self._observers: dict[int, Callable[[Outcome], None]] = {}
         self._closing = threading.Lock()
         self._stop = threading.Event()
