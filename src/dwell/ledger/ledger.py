@@ -34,6 +34,9 @@ OP_RETENTION_MS = 60_000
 MAX_OPEN = 1_000_000
 
 
+ClosePolicy = Literal["leave", "expire", "cancel"]
+
+
 class Alarm(TimerTask):
     """Expires one deadline."""
 
@@ -181,21 +184,21 @@ class Ledger:
         with self._lock:
             return LedgerStatistics.of(self._engine)
 
-    def close(self, pending: Literal["cancel", "expire", "leave"] = "cancel") -> None:
+    def close(self, policy: ClosePolicy = "cancel") -> None:
         """Take nothing more in, and end the reaper. What still waits is cancelled; or expired, as if time ran on and
         nothing happened; or left as it is, to be cancelled by its ticket. A second call does nothing.
         """
-        if pending not in ("cancel", "expire", "leave"):
-            raise InvalidArgument(f"pending must be 'cancel', 'expire' or 'leave', not {pending!r}")
+        if policy not in ("leave", "expire", "cancel"):
+            raise InvalidArgument(f"policy must be 'leave', 'expire' or 'cancel', not {policy!r}")
         engine = self._engine
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             engine.at(self._clock.now_ms())
-            if pending != "leave":
+            if policy != "leave":
                 for deadline_ms, bucket in sorted(engine.buckets.items()):
-                    if pending == "expire":
+                    if policy == "expire":
                         engine.expire(deadline_ms)
                     else:
                         while bucket.head is not None:

@@ -1,4 +1,3 @@
-# cython: language_level=3
 """Recorded waits and events in, outcomes out: the ledger's engine, driven through recorded time."""
 
 from __future__ import annotations
