@@ -42,9 +42,9 @@ ClosePolicy = Literal["leave", "expire", "cancel"]
 class Ledger:
     """Open waits and the events they wait for. Every method may be called from any thread.
 
-    `max_open`: more open waits than this are refused with `Full`. `key_retention_ms`: how long the level of a key no one
-    waits for counts after its last event; its memory is given back within twice that time. `op_retention_ms`: how
-    long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise.
+    `max_open`: more open waits than this are refused with `Full`. `key_retention_ms`: how long the level of a key that
+    nobody waits for counts after its last event; its memory is given back within twice that time. `op_retention_ms`:
+    how long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise.
 
     An operation expires in the millisecond after its deadline, so that an event in the deadline's own millisecond still
     completes it, as the contract says. With `reaper=False` no thread is started, and `advance()` expires what is due.
@@ -189,11 +189,10 @@ class Ledger:
         self._waking.tell(settled)
 
     def _set_alarm(self) -> None:
-        """Under the lock, so that of two deadlines the earlier wins. It never rings at once: the deadline is not over."""
+        """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
         self._alarm_ms = self._engine.deadlines[0]
         # One millisecond after the deadline, whose events still count.
-        self._alarm.delay_ms = max(1, self._alarm_ms + 1 - self._clock.now_ms())
-        self._timer.add(self._alarm)
+        self._timer.reschedule(self._alarm, max(1, self._alarm_ms + 1 - self._clock.now_ms()))
 
     def _reap(self) -> None:
         while not self._closed:
