@@ -3,8 +3,8 @@
     python -m benchmarks ledger [--waits 100000] [--repeats 3]
 
 - replay: waits of two needs each (a level of a partition, as in Kafka's produce, and an acknowledgement as a signal)
-  and twice as many events, all in time order, against a program with `heapq` and dictionaries that gives the same outcomes
-  of these rows (`plain_ledger.py`; it knows neither quorum nor volume, validates nothing and has no rule on repeats).
+  and twice as many events, all in time order, against a program with `heapq` and dictionaries that gives the same
+  outcomes of these rows (`plain_ledger.py`; it knows no quorum or volume, validates nothing, has no rule on repeats).
 - live: the same rows opened and recorded one by one on a manual clock, against the same program under a lock.
 - asyncio: coroutines in `await ticket` against coroutines in `asyncio.wait_for(event.wait(), 60)`; all start, all are
   woken by one event each, all end.
