@@ -13,7 +13,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-COMPILED = ("check", "operation", "engine", "replay")
+COMPILED = ("check", "operation", "engine", "replay", "wake", "ticket", "ledger")
 
 
 class SourceFinder:

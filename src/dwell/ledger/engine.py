@@ -330,7 +330,7 @@ class Engine:
         completed_by = None
         if outcome is COMPLETED:
             self.completed += 1
-            completed_by = op.met_by if op.thresholds is None else _last_to_rise(op)
+            completed_by = op.met_by if op.thresholds is None else self._last_to_rise(op)
         elif outcome is EXPIRED:
             self.expired += 1
         else:
@@ -344,6 +344,20 @@ class Engine:
         if self._forgets_operations:
             self._remember(op.row if self._lean else op)
         self.settled.append(op)
+
+    def _last_to_rise(self, op: Operation) -> str:
+        """Of the keys that contribute to the volume the one whose level rose last, among equals the smallest."""
+        last_ms = BEFORE_ALL
+        last = ""
+        for name, level in op.needs:
+            # By name: a key without level that op met at its submission may have been dropped and come back since.
+            key = self.keys.get(name)
+            if key is None or key.level is None or key.level <= (level or 0):
+                continue
+            if key.rose_at > last_ms or (key.rose_at == last_ms and name < last):
+                last_ms = key.rose_at
+                last = name
+        return last
 
     # -- places
 
@@ -421,17 +435,3 @@ def _is_threshold(op: Operation, key: Key, threshold: int) -> bool:
 def _place(op: Operation, key: Key) -> int:
     assert op.keys is not None
     return op.keys.index(key)
-
-
-def _last_to_rise(op: Operation) -> str:
-    """Of the keys that contribute to the volume the one whose level rose last, among equals the smallest."""
-    last_ms = BEFORE_ALL
-    name = ""
-    for i, key in enumerate(op.keys or ()):
-        level = op.needs[i][1] or 0
-        if key.level is None or key.level <= level:
-            continue
-        if key.rose_at > last_ms or (key.rose_at == last_ms and key.name < name):
-            last_ms = key.rose_at
-            name = key.name
-    return name

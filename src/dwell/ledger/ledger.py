@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The live ledger: the engine under one lock, a clock for its time, a timer for its deadlines."""
 
 from __future__ import annotations
