@@ -129,14 +129,34 @@ def _must_be_null(field: str, value: object, kind: str) -> None:
 def content(row: Row) -> Content:
     """What makes two rows under one op_id the same operation: everything but the order of the needs.
 
-    Contents of rows without faults compare in the order of the contract's "First": time, delay, needs, quorum, volume,
-    null before any value.
+    Flat, and of strings, integers and None only: the collector does not follow the millions that may be remembered.
     """
+    _, needs, delay_ms, submitted_at_ms, quorum, volume = row
+    flat: list[object] = [submitted_at_ms, delay_ms, quorum, volume]
+    if needs is None:
+        flat.append(None)
+    else:
+        for need in _by_key(needs):
+            # A null in place of a need is read as a need with a null key.
+            flat.extend(need or (None, None))
+    return tuple(flat)
+
+
+def _by_key(needs: Sequence[Need]) -> Sequence[Need]:
+    if len(needs) == 2 and needs[0] and needs[1]:
+        one, other = needs[0][0], needs[1][0]
+        if one is not None and other is not None and one != other:
+            return needs if one < other else (needs[1], needs[0])
+    return sorted(needs, key=_need_order)
+
+
+def order(row: Row) -> tuple[object, ...]:
+    """Sorts rows by the contract's "First": time, delay, needs, quorum, volume, null before any value."""
     _, needs, delay_ms, submitted_at_ms, quorum, volume = row
     return (
         _null_first(submitted_at_ms),
         _null_first(delay_ms),
-        (needs is not None, tuple(sorted([_need_order(need) for need in needs or ()]))),
+        tuple(sorted([_need_order(need) for need in needs or ()])),
         _null_first(quorum),
         _null_first(volume),
     )
@@ -146,9 +166,6 @@ def _null_first(value: int | None) -> tuple[bool, int]:
     return (value is not None, value or 0)
 
 
-def _need_order(need: tuple[str | None, int | None] | None) -> tuple[bool, str, bool, int]:
-    # A null in place of a need is read as a need with a null key.
-    if need is None:
-        return (False, "", False, 0)
-    key, level = need
+def _need_order(need: Need | None) -> tuple[bool, str, bool, int]:
+    key, level = need or (None, None)
     return (key is not None, key or "", level is not None, level or 0)

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger.check import content, is_usable_event, is_usable_time
+from dwell.ledger.check import is_usable_event, is_usable_time, order
 from dwell.ledger.engine import Engine
 from dwell.ledger.operation import Operation
 from dwell.ledger.reason import MAX_MS, MIN_MS
@@ -50,7 +50,7 @@ def replay(
     `as_of_ms`: only what is known at that moment counts, and what is undecided then is pending. Without it time runs on
     to the end and nothing is.
     """
-    engine = Engine(key_retention_ms, op_retention_ms, lean=True)
+    engine = Engine(key_retention_ms, op_retention_ms)
     return Replay(engine, waits, events, MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS), in_order)
 
 
@@ -164,5 +164,5 @@ def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
 
 def _first_first(batch: list[Wait]) -> list[Wait]:
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
-        return sorted(batch, key=content)
+        return sorted(batch, key=order)
     return batch
