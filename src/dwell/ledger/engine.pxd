@@ -1,7 +1,7 @@
 # Types for the compiled build of engine.py.
 cimport cython
 
-from dwell.ledger.check cimport fault
+from dwell.ledger.check cimport content, fault
 from dwell.ledger.operation cimport Bucket, Key, Operation
 
 

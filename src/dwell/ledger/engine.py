@@ -65,7 +65,7 @@ class Engine:
         self.keys: dict[str, Key] = {}
         self.buckets: dict[int, Bucket] = {}
         self.deadlines: list[int] = []  # heap of the buckets' deadlines, and of some that are no more
-        self.operations: dict[str, Operation | Content] = {}  # the first under each op_id; once settled its content
+        self.operations: dict[str, Operation | Row] = {}  # the first under each op_id; once settled, only its row
         self._young: dict[str, Operation] = {}  # submitted and settled in this instant: it may still be repeated
         self._refused: dict[str, dict[Content, Operation]] = {}  # the rejected ones of an op_id
         self._ripe: list[Operation] = []
@@ -74,7 +74,7 @@ class Engine:
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
         self._forgets_operations = op_retention_ms is not None
         self._op_retention_ms = op_retention_ms or 0
-        self._past: deque[tuple[int, str, Content]] = deque()  # (when to forget, op_id, content)
+        self._past: deque[tuple[int, str, Row]] = deque()  # (when to forget, op_id, row)
 
     # -- time
 
@@ -107,7 +107,7 @@ class Engine:
                 del self.operations[op_id]
             else:
                 refused = self._refused[op_id]
-                del refused[past]
+                del refused[content(past)]
                 if not refused:
                     del self._refused[op_id]
 
@@ -138,7 +138,7 @@ class Engine:
             self.opened += 1
             self.pending += 1
             return op
-        if content(row) == (content(first.row) if isinstance(first, Operation) else first):
+        if content(row) == content(first.row if isinstance(first, Operation) else first):
             self.repeated += 1
             return first if isinstance(first, Operation) else self._young.get(op_id)
         return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
@@ -148,13 +148,12 @@ class Engine:
         op = Operation(row, op_id, (), BEFORE_ALL, self.opened)  # type: ignore[arg-type]
         if op_id:
             refused = self._refused.setdefault(op_id, {})
-            own = content(row)
-            known = refused.setdefault(own, op)
+            known = refused.setdefault(content(row), op)
             if known is not op:
                 self.repeated += 1
                 return known
             if self._forgets_operations:
-                self._past.append((self.now_ms + self._op_retention_ms, op_id, own))
+                self._past.append((self.now_ms + self._op_retention_ms, op_id, row))
         op.outcome = Outcome(op_id, REJECTED, reason=reason)
         self.opened += 1
         self.rejected += 1
@@ -334,10 +333,9 @@ class Engine:
         waited_ms = finished_at_ms - op.submitted_at_ms
         op.outcome = new_row(Outcome, (op.op_id, outcome, finished_at_ms, waited_ms, completed_by, None))
         self._leave(op)
-        past = content(op.row)
-        self.operations[op.op_id] = past
+        self.operations[op.op_id] = op.row
         if self._forgets_operations:
-            self._past.append((self.now_ms + self._op_retention_ms, op.op_id, past))
+            self._past.append((self.now_ms + self._op_retention_ms, op.op_id, op.row))
         if op.submitted_at_ms == self.now_ms:
             self._young[op.op_id] = op
         self.settled.append(op)
