@@ -22,7 +22,7 @@ def check(engine: Engine) -> None:
     """Every operation that waits is where it should be, once, and the dead are counted and few."""
     settled = engine.completed + engine.expired + engine.rejected + engine.cancelled
     assert engine.opened == settled + engine.pending
-    waiting = [op for op in engine.operations.values() if op.outcome is None]
+    waiting = [op for op in engine.operations.values() if isinstance(op, Operation) and op.outcome is None]
     assert len(waiting) == engine.pending
     expected: dict[int, int] = {id(key): 0 for key in engine.keys.values()}
     at = places(engine)
@@ -60,14 +60,14 @@ def test_the_inner_order_holds_after_every_step() -> None:
             (wait.submitted_at_ms or 0, 0, wait) for wait in waits if model.own_fault(wait) is None
         ]
         steps += [(event.at_ms, 1, event) for event in events if event.at_ms is not None and event.key is not None]
-        engine = Engine(rng.choice((None, 0, 5)))
+        engine = Engine(rng.choice((None, 0, 5)), rng.choice((None, 0, 5)))
         for now_ms, _, row in sorted(steps, key=lambda step: step[:2]):
             engine.at(now_ms)
             if isinstance(row, Wait):
-                op = engine.open(row.op_id, row.needs, row.delay_ms, now_ms, row.quorum, row.volume)
+                op = engine.open(row)
                 engine.settle()
                 check(engine)
-                if rng.random() < 0.2:
+                if op is not None and rng.random() < 0.2:
                     engine.cancel(op)
             else:
                 engine.record(row.key, row.level)  # type: ignore[attr-defined]
@@ -83,13 +83,15 @@ def entries(key: Key) -> int:
 
 
 def test_settled_operations_leave_no_garbage_at_a_key_they_share() -> None:
-    engine = Engine(0)
-    engine.open("stays", [Need("shared", 1), Need("shared signal")], 10**6, engine.now_ms + 1, None, None)
+    engine = Engine(0, 0)
+    engine.at(0)
+    engine.open(Wait("stays", [Need("shared", 1), Need("shared signal")], 10**6, 0))
     for number in range(10_000):
         engine.at(number)
         needs = [Need("shared", 10**9 - number), Need("shared signal"), Need(f"own-{number}")]
-        op = engine.open(f"{number}", needs, 1000, number, None, None)
-        engine.open(f"v{number}", [Need("shared", 5), Need("other", 5)], 3, number, None, 10**9 + number)
+        op = engine.open(Wait(f"{number}", needs, 1000, number))
+        engine.open(Wait(f"v{number}", [Need("shared", 5), Need("other", 5)], 3, number, volume=10**9 + number))
+        assert op is not None
         engine.cancel(op)
         engine.expire(number)
         assert len(engine.keys) <= 3
@@ -103,7 +105,7 @@ def test_an_event_touches_only_what_it_satisfies() -> None:
     engine.at(0)
     count = 100_000
     for number in range(count):
-        engine.open(f"{number}", [Need("key", number)], 1000, 0, None, None)
+        engine.open(Wait(f"{number}", [Need("key", number)], 1000, 0))
     for number in range(count):
         engine.record("key", number)
         engine.settle()
@@ -114,7 +116,8 @@ def test_a_volume_is_looked_at_a_logarithmic_number_of_times() -> None:
     engine = Engine()
     engine.at(0)
     needs = [Need(f"k{i}", 0) for i in range(3)]
-    op = engine.open("x", needs, 1000, 0, None, 3_000_000)
+    op = engine.open(Wait("x", needs, 1000, 0, volume=3_000_000))
+    assert op is not None
     looks = 0
     thresholds = list(op.thresholds or [])
     for level in range(1, 1_000_001, 10):

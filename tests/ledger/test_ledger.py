@@ -140,11 +140,11 @@ def test_bad_settings_raise() -> None:
     with pytest.raises(InvalidArgument, match="max_open"):
         Ledger(max_open=0, reaper=False)
     with pytest.raises(InvalidArgument, match="retention_ms"):
-        Ledger(retention_ms=-1, reaper=False)
+        Ledger(key_retention_ms=-1, reaper=False)
 
 
 def test_what_nobody_waits_for_is_forgotten_after_the_retention(clock: ManualClock) -> None:
-    with Ledger(clock=clock, reaper=False, retention_ms=100) as ledger:
+    with Ledger(clock=clock, reaper=False, key_retention_ms=100, op_retention_ms=100) as ledger:
         for number in range(1000):
             ledger.record(f"key-{number}", number)
             ledger.open(f"op-{number}", [Need(f"key-{number}", number)], 10)
@@ -279,7 +279,7 @@ def drive(waits: list[Wait], events: list[Event], rng: random.Random, end_ms: in
     times = sorted({wait.submitted_at_ms or 0 for wait in waits} | {event.at_ms or 0 for event in events})
     clock = ManualClock(times[0] if times else 0)
     tickets: list[Ticket] = []
-    with Ledger(clock=clock, reaper=False, retention_ms=None) as ledger:
+    with Ledger(clock=clock, reaper=False, key_retention_ms=None) as ledger:
         for now_ms in times:
             if rng.random() < 0.3:
                 clock.advance(max(0, now_ms - 1 - clock.now_ms()))

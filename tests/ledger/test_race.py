@@ -41,7 +41,7 @@ def holds(counts: LedgerStatistics) -> bool:
 def test_racing_threads_lose_no_outcome_and_give_none_twice(seed: int) -> None:
     rng = random.Random(seed)
     keys = [f"k{n}" for n in range(rng.randint(1, 4))]
-    ledger = Ledger(clock=TickingClock(), reaper=False, retention_ms=rng.choice((None, 50)))
+    ledger = Ledger(clock=TickingClock(), reaper=False, key_retention_ms=rng.choice((None, 50)), op_retention_ms=50)
     barrier = threading.Barrier(6)
     told: Counter[str | None] = Counter()
     told_lock = threading.Lock()
@@ -108,7 +108,7 @@ class Recording:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.clock = TickingClock()
-        self.ledger = Ledger(clock=self.clock, reaper=False, retention_ms=None)
+        self.ledger = Ledger(clock=self.clock, reaper=False, key_retention_ms=None)
         self.waits: list[Wait] = []
         self.events: list[Event] = []
         self.outcomes: list[Outcome] = []

@@ -108,7 +108,7 @@ def test_sorted_rows_are_read_only_as_far_as_needed_and_forgotten_again() -> Non
     def events() -> Iterator[Event]:
         return (Event(f"key-{number}", number + 10, number % 3) for number in range(10_000))
 
-    run = replay(waits(), events(), in_order=True, retention_ms=100)
+    run = replay(waits(), events(), in_order=True, key_retention_ms=100, op_retention_ms=100)
     for position, outcome in enumerate(run):
         assert read <= position + 100
         assert outcome.outcome in ("completed", "expired")
