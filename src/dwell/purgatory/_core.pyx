@@ -229,9 +229,9 @@ cdef class Home:
 cdef class DelayedOperation(TimerTask):
     """Subclass it: `try_complete` checks the condition and calls `force_complete`; `on_complete` gives the answer.
 
-    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once, under
-    the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state that the
-    condition reads. An exception of a callback goes to the purgatory's `on_error`.
+    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once,
+    under the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state
+    that the condition reads. An exception of a callback goes to the purgatory's `on_error`.
     """
 
     cdef object given_lock
@@ -257,7 +257,7 @@ cdef class DelayedOperation(TimerTask):
     # For the subclass
 
     def try_complete(self):
-        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the operation's lock."""
+        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the lock."""
         raise NotImplementedError
 
     def on_complete(self):
@@ -276,13 +276,13 @@ cdef class DelayedOperation(TimerTask):
     def force_complete(self):
         """Complete the operation, unless it is. True to the one caller that did it.
 
-        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that callback
-        has returned.
+        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that
+        callback has returned.
         """
         return complete(self, False)
 
     def safe_try_complete(self):
-        """`try_complete` under the lock, unless completed: then False. Waits for the lock, so that no chance is lost."""
+        """`try_complete` under the lock, unless completed: then False. Waits for the lock: no chance is lost."""
         return safe_try(self, None, None)
 
     def run(self):
@@ -733,7 +733,7 @@ cdef class PurgatoryCore:
         return taken
 
     def cancel(self, DelayedOperation operation not None):
-        """Take `operation` out, without completing it: its clock stops and no key knows it any more. True if it waited."""
+        """Take `operation` out without completing it: its clock stops, no key knows it any more. True if it waited."""
         if operation.completed or operation.watch is NULL:
             return False
         unwatch(operation)
