@@ -224,6 +224,7 @@ def test_an_operation_taken_by_threads_in_turn_is_never_held_by_two(build: Modul
 
 def test_a_long_purge_does_not_stop_others(build: ModuleType) -> None:
     """340,000 watchers on one key: another thread goes on to watch the very same key while it is purged."""
+    size = 340_000 if build.__name__.endswith("compiled") else 34_000
 
     class Waiting(build.DelayedOperation):  # type: ignore[name-defined,misc]
         __slots__ = ()
@@ -232,7 +233,7 @@ def test_a_long_purge_does_not_stop_others(build: ModuleType) -> None:
             return False
 
     with build.Purgatory("large", reaper=False, purge_interval=10**9) as purgatory:
-        operations = [Waiting(60_000) for _ in range(340_000)]
+        operations = [Waiting(60_000) for _ in range(size)]
         for operation in operations:
             purgatory.try_complete_else_watch(operation, ["large"])
         state, late, during = ["before"], [], []
@@ -251,7 +252,7 @@ def test_a_long_purge_does_not_stop_others(build: ModuleType) -> None:
                 for operation in operations[start::20]:
                     operation.force_complete()
                 state[0] = "purging"
-                assert purgatory.purge() == 17_000
+                assert purgatory.purge() == size // 20
                 state[0] = "between"
                 if sum(during) >= 2:
                     break
