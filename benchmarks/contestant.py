@@ -1,7 +1,8 @@
 """Who takes part in the timer benchmark: each wraps one system in the same five calls.
 
 A contestant is made for the delays it will get, so that preparing its arguments (seconds instead of milliseconds,
-say) is not part of what is measured. Loops are written out in each, as a user would write them, so that no wrapper call counts.
+say) is not part of what is measured. Loops are written out in each, as a user would write them, so that no wrapper
+call counts.
 """
 
 from __future__ import annotations
@@ -268,7 +269,7 @@ class Sched(Contestant):
     """`sched.scheduler`; its cancel searches the whole queue, so few are timed."""
 
     name = "sched"
-    most_timed = 100
+    most_timed = 10
 
     def __init__(self, delays_ms: list[int]) -> None:
         super().__init__(delays_ms)
