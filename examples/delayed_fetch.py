@@ -1,13 +1,13 @@
 """A fetch request that waits for enough bytes, but not for ever, as Kafka's `DelayedFetch` does (a long poll).
 
-    python examples/delayed_fetch.py
+python examples/delayed_fetch.py
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from dwell.purgatory import DelayedOperation, Purgatory
+from dwell import DelayedOperation, Purgatory
 
 log: dict[str, bytes] = {"orders-0": b"", "orders-1": b""}
 

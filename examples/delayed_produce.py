@@ -1,13 +1,13 @@
 """A produce request that waits until all its partitions are replicated, as Kafka's `DelayedProduce` does.
 
-    python examples/delayed_produce.py
+python examples/delayed_produce.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from dwell.purgatory import DelayedOperation, Purgatory
+from dwell import DelayedOperation, Purgatory
 from dwell.testing import ManualClock
 
 # The offset up to which all replicas have a partition's records.

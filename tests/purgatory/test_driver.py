@@ -202,3 +202,28 @@ def test_one_operation_is_awaited_by_one(build: ModuleType) -> None:
             assert await first is True
 
     asyncio.run(main())
+
+
+def test_an_event_loop_can_drive_the_purgatory_without_a_thread() -> None:
+    from dwell import LoopTimer
+    from dwell import purgatory as default_build
+
+    async def main() -> None:
+        threads = threading.active_count()
+        async with LoopTimer() as timer:
+            with default_build.Purgatory("looped", timer=timer, reaper=False, purge_interval=10) as purgatory:
+                assert await purgatory.wait(probe_class(default_build)(5), ["k"]) is False
+                operation = probe_class(default_build)(60_000)
+                waiting = asyncio.create_task(purgatory.wait(operation, ["k"]))
+                await asyncio.sleep(0)
+                operation.ready = True
+                assert purgatory.check_and_complete("k") == 1
+                assert await waiting is True
+                for number in range(30):
+                    done = probe_class(default_build)(60_000)
+                    purgatory.try_complete_else_watch(done, [number])
+                    done.force_complete()
+                assert purgatory.watched < 20, "nobody advances it, so it purges as it goes"
+        assert threading.active_count() == threads
+
+    asyncio.run(main())

@@ -30,5 +30,7 @@ enough: False {'orders-0': b'', 'orders-1': b'ur'}
 @pytest.mark.parametrize("name", PRINTED)
 def test_an_example_prints_what_it_says(name: str, reference: str) -> None:
     environment = os.environ | {"DWELL_REFERENCE": reference}
-    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, env=environment, timeout=60
+    )
     assert (done.stdout, done.stderr) == (PRINTED[name], "")
