@@ -16,10 +16,10 @@ own one reference to the operation together. Completing the operation empties th
 cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from cpython.object cimport Py_EQ, PyObject_Hash, PyObject_RichCompareBool
+from cpython.object cimport PyObject_Hash
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy
 
 from dwell.timer._core cimport TimerCore, TimerTask, cancel_task, init_task
 
@@ -66,6 +66,8 @@ cdef enum:
     PURGE_CHUNK = 4096
     # Operations a check can try without allocating.
     FEW = 16
+    # Watches a list holds without allocating: most keys have few.
+    INLINE = 3
 
 cdef extern from "<stdint.h>":
     const int64_t NOT_STARTED "INT64_MIN"
@@ -464,19 +466,25 @@ cdef class WatcherList:
     """The watches of one key in the order they came."""
 
     cdef object key
-    # NULL is a hole that a purge under way has left; `holes` of `used` are.
+    # NULL is a hole that a purge under way has left; `holes` of `used` are. The first few places are in the object.
     cdef Watch **watches
+    cdef Watch *first[INLINE]
     cdef uint32_t used, capacity, holes
     # Counts who began to pack the list, so that a purge notices that the places are no longer its own.
     cdef uint32_t version
     cdef bint in_map
+
+    def __cinit__(self):
+        self.watches = self.first
+        self.capacity = INLINE
 
     def __dealloc__(self):
         cdef uint32_t place
         for place in range(self.used):
             if self.watches[place] is not NULL:
                 Py_XDECREF(drop(self.watches[place]))
-        PyMem_Free(self.watches)
+        if self.watches is not self.first:
+            PyMem_Free(self.watches)
 
 
 cdef inline PyObject *drop(Watch *watch) noexcept:
@@ -491,20 +499,26 @@ cdef inline PyObject *drop(Watch *watch) noexcept:
 
 
 cdef inline int append(WatcherList self, DelayedOperation operation) except -1:
-    cdef uint32_t capacity
-    cdef Watch **watches
     if self.used == self.capacity:
-        capacity = self.capacity + self.capacity // 2 + 2
-        watches = <Watch **> PyMem_Realloc(self.watches, capacity * sizeof(Watch *))
-        if watches is NULL:
-            raise MemoryError
-        self.watches = watches
-        self.capacity = capacity
+        grow(self)
     if operation.watch.lists == 0:
         Py_INCREF(operation)
     operation.watch.lists += 1
     self.watches[self.used] = operation.watch
     self.used += 1
+    return 0
+
+
+cdef int grow(WatcherList self) except -1:
+    cdef bint outside = self.watches is not self.first
+    cdef uint32_t capacity = self.capacity + self.capacity // 2 + 1
+    cdef Watch **watches = <Watch **> PyMem_Realloc(self.watches if outside else NULL, capacity * sizeof(Watch *))
+    if watches is NULL:
+        raise MemoryError
+    if not outside:
+        memcpy(watches, self.first, self.used * sizeof(Watch *))
+    self.watches = watches
+    self.capacity = capacity
     return 0
 
 
@@ -859,6 +873,7 @@ cdef class PurgatoryCore:
 cdef object unique(watch_keys):
     """The keys as a list or tuple without repeats, or an error."""
     cdef Py_ssize_t count, i, j
+    cdef Py_hash_t hashes[4]
     if type(watch_keys) is not list and type(watch_keys) is not tuple:
         if isinstance(watch_keys, (str, bytes)):
             raise InvalidType(f"watch_keys must be a list of keys, not one key: {watch_keys!r}")
@@ -868,9 +883,10 @@ cdef object unique(watch_keys):
         raise InvalidArgument("watch_keys must not be empty: nothing could ever complete the operation")
     if count > 4:
         return list(dict.fromkeys(watch_keys))
-    for i in range(1, count):
+    for i in range(count):
+        hashes[i] = PyObject_Hash(watch_keys[i])
         for j in range(i):
-            if PyObject_RichCompareBool(watch_keys[i], watch_keys[j], Py_EQ):
+            if hashes[i] == hashes[j]:
                 return list(dict.fromkeys(watch_keys))
     return watch_keys
 
