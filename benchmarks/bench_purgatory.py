@@ -1,8 +1,8 @@
 """Purgatories: the cost of one operation, the highest rate held under Kafka's own load model, and memory.
 
-(a) One thread, 10 k keys, two keys an operation, purge interval 1000, timeouts 30 to 90 s, the reaper running. "one" makes an
-operation, watches it and completes it through its first key; "10 k waiting" does the same with 10,000 others waiting and
-completes the oldest. CPU time of the whole process, the best of many short rounds; strings as keys.
+(a) One thread, 10 k keys, two keys an operation, purge interval 1000, timeouts 30 to 90 s, the reaper running. "one"
+makes an operation, watches it and completes it through its first key; "10k" does the same with 10,000 others waiting
+and completes the oldest. CPU time of the whole process, the best of many short rounds; strings as keys.
 (b) Kafka's load model: Poisson arrivals, log-normal latency (its median and third quartile given), a timeout of 200 ms,
 three keys of 1,000; one thread submits, another forces each operation's completion when its latency is over, what takes
 longer than the timeout expires. A rate is held if all arrivals were submitted within 5 % of the time they should take

@@ -227,3 +227,16 @@ def test_an_event_loop_can_drive_the_purgatory_without_a_thread() -> None:
         assert threading.active_count() == threads
 
     asyncio.run(main())
+
+
+def test_an_operation_that_somebody_completed_before_it_was_watched_does_not_keep_its_waiter(build: ModuleType) -> None:
+    class Early(build.Purgatory):  # type: ignore[name-defined,misc]
+        def try_complete_else_watch(self, operation: Any, watch_keys: Any) -> bool:
+            operation.force_complete()
+            return bool(super().try_complete_else_watch(operation, watch_keys))
+
+    async def main() -> None:
+        with Early("early") as purgatory:
+            assert await asyncio.wait_for(purgatory.wait(probe_class(build)(60_000), ["k"]), 10) is True
+
+    asyncio.run(main())

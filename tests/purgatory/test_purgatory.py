@@ -455,3 +455,34 @@ def test_a_purgatory_says_what_it_is(build: ModuleType, purgatory: Purgatory) ->
 def test_a_purge_interval_has_to_be_a_count(build: ModuleType) -> None:
     with pytest.raises(InvalidArgument, match="purge_interval"):
         build.Purgatory("p", purge_interval=-1)
+
+
+def test_an_operation_whose_base_was_never_initialised_is_refused(build: ModuleType, purgatory: Purgatory) -> None:
+    class Forgetful(build.DelayedOperation):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            pass
+
+        def try_complete(self) -> bool:
+            return False
+
+    with pytest.raises((InvalidArgument, AttributeError)):
+        purgatory.try_complete_else_watch(Forgetful(), ["k"])
+    assert purgatory.check_and_complete("k") == 0
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+
+
+def test_a_purgatory_that_is_forgotten_lets_go_of_what_waited_in_it(build: ModuleType, clock: ManualClock) -> None:
+    purgatory = build.Purgatory("forgotten", clock=clock, reaper=False)
+    operation = probe_class(build)()
+    reference, purgatory_reference = weakref.ref(operation), weakref.ref(purgatory)
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    purgatory.itself = purgatory  # so that the cyclic collector has to free it
+    del purgatory
+    gc.collect()
+    assert purgatory_reference() is None or build.__name__.endswith("reference")
+    assert operation.force_complete() is True
+    assert operation.log == ["complete"]
+    del operation
+    gc.collect()
+    assert reference() is None
+    assert purgatory_reference() is None

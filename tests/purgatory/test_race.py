@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import sys
 import threading
 import time
@@ -263,3 +264,33 @@ def test_a_long_purge_does_not_stop_others(build: ModuleType) -> None:
         assert sum(during) >= 2, "nothing got in between"
         assert purgatory.watched == sum(not operation.is_completed for operation in operations) + len(late)
         purgatory._check()
+
+
+def test_a_signal_interrupts_the_wait_for_an_operations_lock_and_leaves_it_usable(build: ModuleType) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    class Held(build.DelayedOperation):  # type: ignore[name-defined,misc]
+        def try_complete(self) -> bool:
+            if threading.current_thread() is not threading.main_thread():
+                inside.set()
+                go.wait(30)
+            return False
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise InterruptedError
+
+    operation = Held(1000)
+    holder = threading.Thread(target=operation.safe_try_complete)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        holder.start()
+        inside.wait(30)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptedError):
+            operation.safe_try_complete()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    go.set()
+    holder.join(30)
+    assert operation.force_complete() is True
+    race(operation.safe_try_complete, operation.force_complete)

@@ -17,7 +17,7 @@ cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport PyObject_Hash
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT, Py_XDECREF, PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -41,6 +41,8 @@ cdef extern from "Python.h":
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible) nogil
     void PyThread_release_lock(PyThread_type_lock lock) nogil
     int PyErr_CheckSignals() except -1
+    # As declared in Cython it would take a reference first.
+    Py_ssize_t reference_count "Py_REFCNT"(PyObject *of)
 
 cdef extern from *:
     """
@@ -430,7 +432,8 @@ cdef inline int settled(DelayedOperation self, bint expired) except -1:
 
 
 cdef inline PurgatoryCore home_of(DelayedOperation self):
-    if self.home is None or self.home.core is NULL or Py_REFCNT(<object> self.home.core) <= 0:
+    # No references: the purgatory is just going away, and code that runs meanwhile must not bring it back.
+    if self.home is None or self.home.core is NULL or reference_count(self.home.core) <= 0:
         return None
     return <PurgatoryCore> self.home.core
 
@@ -666,7 +669,8 @@ cdef class PurgatoryCore:
     cdef public bint _purges_when_watching
     # The timer, where operations can be added to it without a Python call; None otherwise.
     cdef TimerCore timer_core
-    cdef Home home
+    # A Home, owned. No Python attribute, since the cyclic collector clears those before __dealloc__ can use them.
+    cdef PyObject *home
     cdef list shards
     cdef int64_t estimated_total, completed, expired, cancelled, purged, waited_ms, late_ms
     cdef int64_t waits[CLASSES]
@@ -679,8 +683,10 @@ cdef class PurgatoryCore:
         self.purge_interval = purge_interval
         if isinstance(timer, TimerCore) and type(timer).add is TimerCore.add and timer.clock is clock:
             self.timer_core = timer
-        self.home = Home.__new__(Home)
-        self.home.core = <PyObject *> self
+        home = Home.__new__(Home)
+        (<Home> home).core = <PyObject *> self
+        Py_INCREF(home)
+        self.home = <PyObject *> home
         self.shards = []
         cdef Shard shard
         for _ in range(SHARDS):
@@ -689,8 +695,9 @@ cdef class PurgatoryCore:
             self.shards.append(shard)
 
     def __dealloc__(self):
-        if self.home is not None:
-            self.home.core = NULL
+        if self.home is not NULL:
+            (<Home> self.home).core = NULL
+            Py_DECREF(<Home> self.home)
 
     def try_complete_else_watch(self, operation, watch_keys):
         """Complete `operation`, or let it wait for its keys and for its time. True if this call completed it.
@@ -705,8 +712,11 @@ cdef class PurgatoryCore:
         if self._closed:
             raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
         if waiting.completed:
+            # By somebody who did not know of this purgatory, nor of who waits for the outcome here.
+            if waiting._observed:
+                self._tell_observer(waiting, "completed")
             return False
-        waiting.home = self.home
+        waiting.home = <Home> self.home
         if safe_try(waiting, self, keys):
             return True
         if not waiting.completed:
@@ -939,7 +949,7 @@ cdef int start_timer(PurgatoryCore self, DelayedOperation operation) except -1:
         else:
             operation.started_ms = self.clock.now_ms()
             self.timer.add(operation)
-    except Closed:
+    except BaseException:
         unwatch(operation)
         raise
     if operation.completed:

@@ -59,6 +59,9 @@ class PurgatoryCore:
         if self._closed:
             raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
         if operation._completed:
+            # By somebody who did not know of this purgatory, nor of who waits for the outcome here.
+            if operation._observed:
+                self._tell_observer(operation, "completed")
             return False
         operation._purgatory = self
         if operation._safe_try_complete_or_else(lambda: self._watch(operation, keys)):
@@ -91,9 +94,8 @@ class PurgatoryCore:
 
     def cancel(self, operation: DelayedOperation) -> bool:
         """Take `operation` out without completing it: its clock stops, no key knows it any more. True if it waited."""
-        if operation._completed or operation._watch is None:
+        if operation._completed or not operation._unwatch():
             return False
-        operation._unwatch()
         self._cancelled_one(operation)
         return True
 
@@ -193,7 +195,7 @@ class PurgatoryCore:
         operation._started_ms = self.clock.now_ms()
         try:
             self.timer.add(operation)
-        except Closed:
+        except BaseException:
             operation._unwatch()
             raise
         if operation._completed:

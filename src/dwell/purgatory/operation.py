@@ -15,7 +15,7 @@ from dwell.timer.task import TimerTask
 if TYPE_CHECKING:
     from dwell.purgatory.core import PurgatoryCore
 
-# Makes "completed" flip once, also where the operation's own lock is not held. Held for that flip only.
+# Makes "completed" and "watched" flip once, also where the operation's own lock is not held. Held for that flip only.
 _CLAIM = threading.Lock()
 
 
@@ -162,11 +162,14 @@ class DelayedOperation(TimerTask):
         if purgatory is not None and self._observed:
             purgatory._tell_observer(self, "expired" if expired else "completed")
 
-    def _unwatch(self) -> None:
-        """Let go of the operation from the lists of all its keys."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.operation = None
+    def _unwatch(self) -> bool:
+        """Let go of the operation from the lists of all its keys; False if it was on none."""
+        with _CLAIM:
+            watch, self._watch = self._watch, None
+        if watch is None:
+            return False
+        watch.operation = None
+        return True
 
     def _try(self) -> bool:
         try:
