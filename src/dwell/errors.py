@@ -1,11 +1,11 @@
 """What can go wrong, as types, and where the exceptions of user code go.
 
-    DwellError
-    ├── InvalidArgument (ValueError)     a value dwell cannot use; the message names the field and the value
-    ├── InvalidType     (TypeError)      a value of a kind dwell cannot use
-    ├── Closed          (RuntimeError)   a call on a timer, purgatory or ledger that was closed
-    ├── Full            (RuntimeError)   a ledger holds as many open waits as it may
-    └── MissingExtra    (ImportError)    an optional part is not installed; the message says what to install
+DwellError
+├── InvalidArgument (ValueError)     a value dwell cannot use; the message names the field and the value
+├── InvalidType     (TypeError)      a value of a kind dwell cannot use
+├── Closed          (RuntimeError)   a call on a timer, purgatory or ledger that was closed
+├── Full            (RuntimeError)   a ledger holds as many open waits as it may
+└── MissingExtra    (ImportError)    an optional part is not installed; the message says what to install
 """
 
 from __future__ import annotations
