@@ -218,7 +218,7 @@ cdef class TimerCore:
         return self.pending
 
     def add(self, task):
-        """Let `task` run in `task.delay_ms` from now, O(1). One that waits already is moved. Raises `Closed` after close."""
+        """Let `task` run `task.delay_ms` from now, O(1). One that waits already is moved. After close: `Closed`."""
         if not isinstance(task, TimerTask):
             raise InvalidType(f"add takes a TimerTask, not {type(task).__name__}: {task!r}")
         cdef int64_t now_ms = self.now()
@@ -247,7 +247,7 @@ cdef class TimerCore:
     # Called by the driver's owner: bulk
 
     def add_many(self, delays_ms, tokens=None):
-        """Start one timer a delay and return their handles. `advance_many` hands back its token (default: the handle)."""
+        """Start one timer a delay, return their handles. `advance_many` hands back the token (default: the handle)."""
         cdef const int64_t[::1] delays = int64s("delays_ms", delays_ms)
         cdef const int64_t[::1] given = None if tokens is None else int64s("tokens", tokens)
         cdef Py_ssize_t count = delays.shape[0], i
@@ -269,7 +269,7 @@ cdef class TimerCore:
             self.nodes[number].payload = handle[i] if given is None else given[i]
             self.nodes[number].is_token = True
             self.pending += 1
-            if delays[i] <= 0:
+            if self.nodes[number].deadline_ms <= now_ms:
                 fire(self, number, now_ms)
             else:
                 place(self, number)
@@ -278,7 +278,7 @@ cdef class TimerCore:
         return handles
 
     def cancel_many(self, handles):
-        """Cancel what still waits of `handles`; returns how many did. Handles that fired or are unknown are passed over."""
+        """Cancel what still waits of `handles`, return how many did. Those that fired or never were are passed over."""
         cdef const int64_t[::1] view = int64s("handles", handles)
         cdef Py_ssize_t i, count = view.shape[0]
         cdef int64_t before = self.pending, handle
@@ -334,7 +334,7 @@ cdef class TimerCore:
         return tokens
 
     def _run_all(self, list batch):
-        """Run the tasks in order. Should an exception that is no `Exception` pass through, `batch` keeps those not run."""
+        """Run the tasks in order. If something that is no `Exception` passes through, `batch` keeps those not run."""
         cdef Py_ssize_t done = 0
         cdef TimerTask task
         try:
@@ -366,9 +366,9 @@ cdef class TimerCore:
             self.add_at(task, later(later(task.due_ms, behind), task.period_ms), now_ms)
 
     def _clear(self):
-        """Refuse what comes from now on and let go of all that waits."""
+        """Refuse what comes from now on and let go of all that waits; returns the tasks among it."""
         self._closed = True
-        let_go(self)
+        return let_go(self)
 
     def statistics(self):
         """A frozen snapshot: what waits where, and what became of the rest. O(levels * wheel size)."""
@@ -703,8 +703,8 @@ cdef void forget(TimerCore self, TimerTask task) noexcept:
     Py_DECREF(task)
 
 
-cdef void let_go(TimerCore self) noexcept:
-    """Empty every bucket and the queue; tasks lose their reference and may run arbitrary code as they go, so last."""
+cdef list let_go(TimerCore self):
+    """Empty every bucket and the queue; returns the tasks, which hold their last reference until then."""
     cdef uint32_t index, place, number
     cdef Bucket *bucket
     cdef list dropped = []
@@ -726,7 +726,7 @@ cdef void let_go(TimerCore self) noexcept:
         bucket.used = bucket.live = 0
         bucket.queued = False
     self.queue_count = 0
-    dropped.clear()
+    return dropped
 
 
 # The clock and the delay queue: a binary heap of buckets, the next to expire first
