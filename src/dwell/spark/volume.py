@@ -65,7 +65,9 @@ def _ended(needs: DataFrame, steps: DataFrame) -> DataFrame:
     rows = alone.select("key", "met_ms", "wait.*").select("*", "wait.op_id", "wait.tag")
     by_key = Window.partitionBy("op_id", "tag").orderBy("key")
     whole = by_key.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    enough = F.greatest(F.min("met_ms").over(whole), "wait.submitted_ms")
+    # Null, and thus no bound, if no key gets there alone.
+    in_time = F.when(F.col("met_ms").isNotNull(), F.greatest("wait.submitted_ms", "met_ms"))
+    enough = F.min(in_time).over(whole)
     return (
         rows.select("*", enough.alias("enough"), F.lag("key").over(by_key).alias("last_key"))
         .where(_no_op_id() | F.col("last_key").isNull() | (F.col("last_key") != F.col("key")))
