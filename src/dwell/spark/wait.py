@@ -26,15 +26,21 @@ def waits(operations: DataFrame) -> DataFrame:
     # The hash skips nulls. In a sound row that is harmless: a key precedes each level, 0 is no quorum and no volume.
     exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
     tag = F.when(sound, exact).otherwise(F.xxhash64(F.to_json(content)))
+    nobody = F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level"))
+    deadline = F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))
+    # A single need is known where its row goes; only several have to be carried to be compared.
+    several = F.when(F.size("needs") > 1, F.col("needs"))
+    single = F.when(F.size("needs") == 1, F.get("needs", F.lit(0))["level"])
     extra = ["extra"] if "extra" in operations.columns else []
-    nobody = F.array(F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level")))
     return judged.withColumn("tag", tag).select(
         "op_id",
         "tag",
         "submitted_ms",
-        F.when(sound, F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))).alias("deadline_ms"),
-        F.when(sound, F.col("needs")).otherwise(nobody).alias("needs"),
-        F.struct("delay_ms", "needs", "quorum", "volume", "fault", *extra).alias("row"),
+        F.when(sound, deadline).alias("deadline_ms"),
+        F.when(sound, F.col("needs")).otherwise(F.array(nobody)).alias("needs"),
+        F.struct("delay_ms", several.alias("needs"), single.alias("level"), "quorum", "volume", "fault", *extra).alias(
+            "row"
+        ),
     )
 
 
