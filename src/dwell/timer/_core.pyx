@@ -667,10 +667,13 @@ cdef void flush(TimerCore self, uint32_t index, int64_t now_ms) noexcept:
     cdef Bucket bucket = self.buckets[index]
     cdef uint32_t i
     cdef Entry *entry
+    cdef bint is_lowest = index < self.wheel_size
     memset(&self.buckets[index], 0, sizeof(Bucket))
+    for i in range(min(AHEAD, bucket.used)):
+        fetch(bucket.slots[i], is_lowest)
     for i in range(bucket.used):
         if i + AHEAD < bucket.used:
-            dwell_prefetch(bucket.slots[i + AHEAD])
+            fetch(bucket.slots[i + AHEAD], is_lowest)
         entry = bucket.slots[i]
         if entry is NULL:
             continue
@@ -685,6 +688,13 @@ cdef void flush(TimerCore self, uint32_t index, int64_t now_ms) noexcept:
         self.buckets[index].capacity = bucket.capacity
     else:
         free(bucket.slots)
+
+
+cdef inline void fetch(Entry *entry, bint is_due) noexcept:
+    dwell_prefetch(entry)
+    if is_due:
+        # It is touched as an object too, whose first bytes in memory are the collector's header.
+        dwell_prefetch(<char *> entry - ENTRY_OFFSET - 16)
 
 
 cdef inline int fire(TimerCore self, Entry *entry, int64_t now_ms) except -1:
