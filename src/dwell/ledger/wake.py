@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Waking those who wait for an outcome: threads, coroutines, callbacks. Always under no lock."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dwell.errors import ErrorHandler
-    from dwell.ledger.engine import Operation
+    from dwell.ledger.operation import Operation
 
     Waiter = Callable[[], object] | asyncio.Future[None]
 
