@@ -5,6 +5,8 @@ from __future__ import annotations
 from time import monotonic_ns
 from typing import Protocol, final
 
+from dwell.errors import InvalidArgument
+
 
 class Clock(Protocol):
     """Milliseconds that never run backwards; the origin is the clock's own business."""
@@ -20,3 +22,25 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return monotonic_ns() // 1_000_000
+
+
+@final
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    __slots__ = ("_now_ms",)
+
+    def __init__(self, start_ms: int = 0) -> None:
+        self._now_ms = start_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, ms: int) -> None:
+        """Move forward by `ms`; a clock never runs backwards."""
+        if ms < 0:
+            raise InvalidArgument(f"ms must not be negative: a clock does not run backwards, not by {ms}")
+        self._now_ms += ms
+
+    def __repr__(self) -> str:
+        return f"<ManualClock {self._now_ms} ms>"
