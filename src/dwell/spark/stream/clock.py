@@ -34,6 +34,9 @@ class Beat:
     rows: list[int] = field(default_factory=lambda: [0, 0])
     latest_ms: list[int | None] = field(default_factory=lambda: [None, None])
 
+    def heard(self, now_ms: int | None) -> None:
+        self.now_ms = _later(self.now_ms, now_ms)
+
     def saw(self, source: int, rows: int, latest_ms: int | None) -> None:
         self.rows[source] += rows
         self.latest_ms[source] = _later(self.latest_ms[source], latest_ms)

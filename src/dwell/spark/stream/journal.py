@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dwell.errors import InvalidArgument
-from dwell.spark.stream.table import from_text, joined, to_text
+from dwell.spark.stream.table import empty, from_text, joined, to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ class StateJournal:
     def snapshot(self) -> Tables:
         kept = self._snapshot.get()
         if kept is None:
-            return {name: schema.empty_table().to_batches()[0] for name, schema in self._schemas.items()}
+            return {name: empty(schema) for name, schema in self._schemas.items()}
         return {name: from_text(text) for name, text in zip(self._schemas, kept, strict=True)}
 
     def log(self) -> Tables:

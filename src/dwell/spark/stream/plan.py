@@ -1,0 +1,114 @@
+"""The streaming query: sources, packed to shards, through both stages, back to rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from dwell.errors import InvalidArgument
+from dwell.ledger.reason import MAX_MS, MIN_MS
+from dwell.spark.fault import fault
+from dwell.spark.schema import extra_names, plain_events, plain_operations, timestamp
+from dwell.spark.stream.operations import outcome_schema
+from dwell.spark.stream.pack import OP_COLUMNS, PACKED, pack_beats, pack_events, pack_operations
+from dwell.spark.stream.processor import LINK, NEWS, KeyProcessor, OperationProcessor
+from dwell.spark.stream.terms import Terms
+from dwell.spark.stream.unpack import OUTCOME, unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from dwell.spark.options import SettleOptions
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptions) -> DataFrame:
+    """The outcomes as a stream, in append mode: each once, final, and as the table engine would say."""
+    for name, frame in (("operations", operations), ("events", events)):
+        if not frame.isStreaming:
+            raise InvalidArgument(f"{name} is a table and the other input a stream: read both as streams, or both as tables")
+    spark = operations.sparkSession
+    if spark.conf.get(PROVIDER, "") != ROCKSDB:
+        raise InvalidArgument(f"streams need the RocksDB state store: set {PROVIDER} to {ROCKSDB}")
+    terms = Terms.of(options)
+    waits = _waits(operations)
+    packed = waits.mapInArrow(pack_operations(terms.shards), PACKED).union(
+        _events(events).mapInArrow(pack_events(terms.shards), PACKED)
+    )
+    if terms.idle_after_ms is not None:
+        packed = packed.union(_beats(spark).mapInArrow(pack_beats(terms.shards), PACKED))
+    link = packed.groupBy("shard").transformWithState(KeyProcessor(terms), LINK, "append", "none")
+    kept = waits.drop("key_hashes").schema
+    schema = to_arrow_schema(kept, timezone=spark.conf.get("spark.sql.session.timeZone"))
+    news = link.groupBy("shard").transformWithState(OperationProcessor(terms, schema), NEWS, "append", "none")
+    rows = news.mapInArrow(unpack(outcome_schema(schema)), _row_type(kept))
+    return _outcomes(rows, extra_names(operations))
+
+
+def _waits(operations: DataFrame) -> DataFrame:
+    """OP_COLUMNS, `extra` if any, and `key_hashes`."""
+    plain = plain_operations(operations).withColumn("fault", fault())
+    sound = F.col("fault").isNull()
+    content = F.struct("submitted_ms", "delay_ms", "needs", "quorum", "volume")
+    exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
+    hashes = F.transform("needs", lambda need: F.xxhash64(need["key"]))
+    columns = {
+        "hash": F.xxhash64("op_id"),
+        "tag": F.when(sound, exact).otherwise(F.xxhash64(F.to_json(content))),
+        "submitted": F.col("submitted_ms"),
+        "delay": F.col("delay_ms"),
+    }
+    extra = ["extra"] if "extra" in plain.columns else []
+    return plain.select(
+        *(columns.get(name, F.col(name)).alias(name) for name in OP_COLUMNS),
+        *extra,
+        F.when(sound, hashes).alias("key_hashes"),
+    )
+
+
+def _or_zero(name: str) -> Column:
+    return F.coalesce(F.col(name), F.lit(0))
+
+
+def _events(events: DataFrame) -> DataFrame:
+    usable = F.col("key").isNotNull() & F.col("at_ms").between(MIN_MS, MAX_MS)
+    return plain_events(events).select(
+        "key", F.col("at_ms").alias("at"), "level", F.when(usable, F.xxhash64("key")).alias("hash")
+    )
+
+
+def _beats(spark: SparkSession) -> DataFrame:
+    """A row a second, so that batches come when no input does; within a batch the current time is one and replayable."""
+    beats = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    return beats.select(F.unix_millis(F.current_timestamp()).alias("now"))
+
+
+def _row_type(ops: T.StructType) -> T.StructType:
+    text, number = T.StringType(), T.LongType()
+    fields = [("op_id", text), ("outcome", text), ("finished", number), ("waited", number), ("completed_by", text)]
+    beside = [("kind", text), ("key", text), ("at", number), ("level", number), ("pending", number), ("aside", number)]
+    row = T.StructType([T.StructField(name, kind) for name, kind in [*fields, ("reason", text)]])
+    if "extra" in ops.names:
+        # Not there in rows that are no outcome.
+        row = row.add("extra", ops["extra"].dataType, nullable=True)
+    for name, kind in [*beside, ("watermark", number)]:
+        row = row.add(name, kind)
+    return row
+
+
+def _outcomes(rows: DataFrame, extras: list[str]) -> DataFrame:
+    extra = [F.col("extra").getField(field).alias(name) for field, name in zip(rows.schema["extra"].dataType.names, extras, strict=True)] if extras else []
+    return rows.where(F.col("kind") == OUTCOME).select(
+        "op_id",
+        "outcome",
+        timestamp(F.col("finished")).alias("finished_at"),
+        F.col("waited").alias("waited_ms"),
+        "completed_by",
+        "reason",
+        *extra,
+    )

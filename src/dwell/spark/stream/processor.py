@@ -1,0 +1,102 @@
+"""The stages as Spark's stateful processors: unpack, step, pack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+from dwell.spark.stream import keys, operations
+from dwell.spark.stream.clock import EVENTS, OPERATIONS
+from dwell.spark.stream.journal import StateJournal
+from dwell.spark.stream.keys import KeyRows
+from dwell.spark.stream.operations import OperationRows, snapshot_schemas
+from dwell.spark.stream.table import dump, ints, load, shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+
+    from dwell.spark.stream.terms import Terms
+
+LINK = "shard int, until bigint, aside bigint, ops binary, met binary, late binary"
+NEWS = "shard int, until bigint, aside bigint, pending bigint, outcomes binary, late binary"
+
+
+class KeyProcessor(StatefulProcessor):
+    """Stage 1: PACKED in, LINK out."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._journal = StateJournal(handle, keys.SNAPSHOT, keys.LOG)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002
+        shards, own, aside = self._terms.shards, int(key[0]), 0
+        given, ops = KeyRows(), list[bytes]()
+        for row in rows:
+            given.beat.saw(OPERATIONS, row.op_rows or 0, row.op_latest)
+            given.beat.saw(EVENTS, row.event_rows or 0, row.event_latest)
+            given.beat.heard(row.now)
+            aside += row.aside or 0
+            if row.needs is not None:
+                given.needs.append(load(row.needs))
+            if row.events is not None:
+                given.events.append(load(row.events))
+            if row.ops is not None:
+                ops.append(row.ops)
+        news = keys.step(self._journal, self._terms, given)
+        met = {shard: dump(share) for shard, share in shares(news.met, ints(news.met, "hash") % shards, shards)}
+        late = dump(news.late) if news.late.num_rows else None
+
+        def link(shard: int, **parts: Any) -> Row:
+            empty = {"aside": 0, "ops": None, "met": None, "late": None}
+            return Row(**({"shard": shard, "until": news.until} | empty | parts))
+
+        # One shard tells all others' operations the time; the rest speak where they have something to say.
+        for shard in range(shards):
+            if shard in met or own == 0:
+                yield link(shard, met=met.get(shard))
+        if late is not None or aside:
+            yield link(own, late=late, aside=aside)
+        for share in ops:
+            yield link(own, ops=share)
+
+    def close(self) -> None:
+        pass
+
+
+class OperationProcessor(StatefulProcessor):
+    """Stage 2: LINK in, NEWS out, one row a shard."""
+
+    def __init__(self, terms: Terms, schema: pa.Schema) -> None:
+        self._terms, self._schema = terms, schema
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        schemas = snapshot_schemas(self._schema)
+        self._journal = StateJournal(handle, schemas, schemas)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002
+        given, late, aside = OperationRows(0), list[bytes](), 0
+        for row in rows:
+            given.until = row.until
+            aside += row.aside
+            if row.ops is not None:
+                given.ops.append(load(row.ops))
+            if row.met is not None:
+                given.met.append(load(row.met))
+            if row.late is not None:
+                late.append(row.late)
+        news = operations.step(self._journal, self._terms, self._schema, given)
+        outcomes = dump(news.outcomes) if news.outcomes.num_rows else None
+        common = {"shard": int(key[0]), "until": given.until}
+        yield Row(**common, aside=aside, pending=news.pending, outcomes=outcomes, late=None)
+        for share in late:
+            yield Row(**common, aside=0, pending=0, outcomes=None, late=share)
+
+    def close(self) -> None:
+        pass
