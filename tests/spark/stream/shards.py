@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dwell.ledger import Event, Outcome, Wait
 from dwell.ledger.check import content, fault, is_usable_event
 from dwell.spark.stream import keys, operations
-from dwell.spark.stream.clock import EVENTS, OPERATIONS, Beat
+from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat
 from dwell.spark.stream.journal import Header, Tables
 from dwell.spark.stream.keys import KeyRows
 from dwell.spark.stream.operations import OperationRows, snapshot_schemas
@@ -72,10 +72,13 @@ class Shards:
         self.keys = [MemoryJournal(keys.SNAPSHOT, keys.LOG) for _ in range(terms.shards)]
         schemas = snapshot_schemas(OPS)
         self.ops = [MemoryJournal(schemas, schemas) for _ in range(terms.shards)]
-        self.late: list[Event] = []
+        self.late = 0
+        self.shown: list[dict[str, Any]] = []
         self.pending = 0
 
-    def batch(self, waits: Sequence[Wait], events: Sequence[Event], now_ms: int | None = None) -> list[Outcome]:
+    def batch(
+        self, waits: Sequence[Wait], events: Sequence[Event], now_ms: int | None = None
+    ) -> list[Outcome]:
         rows = [KeyRows() for _ in range(self.terms.shards)]
         own = [[] for _ in range(self.terms.shards)]  # type: list[list[pa.RecordBatch]]
         sound = [wait for wait in waits if fault(wait) is None]
@@ -83,11 +86,17 @@ class Shards:
         beat = Beat(now_ms=now_ms)
         times = [wait.submitted_at_ms for wait in sound if wait.submitted_at_ms is not None]
         beat.saw(OPERATIONS, len(waits), max(times, default=None))
-        beat.saw(EVENTS, len(events), max((event.at_ms for event in usable if event.at_ms is not None), default=None))
+        beat.saw(
+            EVENTS,
+            len(events),
+            max((event.at_ms for event in usable if event.at_ms is not None), default=None),
+        )
         for row in rows:
             row.beat = beat
         for event in usable:
-            batch = pa.RecordBatch.from_pylist([{"key": event.key, "at": event.at_ms, "level": event.level}], EVENT)
+            batch = pa.RecordBatch.from_pylist(
+                [{"key": event.key, "at": event.at_ms, "level": event.level}], EVENT
+            )
             rows[self._shard(number(event.key))].events.append(batch)
         for wait in waits:
             own[self._shard(number(wait.op_id))].append(operation(wait))
@@ -96,23 +105,53 @@ class Shards:
                 rows[self._shard(shard)].needs.append(pa.RecordBatch.from_pylist([need], NEED))
         met: list[list[pa.RecordBatch]] = [[] for _ in range(self.terms.shards)]
         until = 0
+        shown: list[pa.RecordBatch] = []
         for journal, row in zip(self.keys, rows, strict=True):
             news = keys.step(journal, self.terms, row)
             until = news.until
-            self.late += [Event(**event) for event in _events(news.late)]
+            self.late += news.late
+            shown += [news.shown.slice(i, 1) for i in range(news.shown.num_rows)]
             for place in range(news.met.num_rows):
                 one = news.met.slice(place, 1)
                 met[self._shard(one.column("hash")[0].as_py())].append(one)
         outcomes: list[Outcome] = []
         self.pending = 0
         for shard, journal in enumerate(self.ops):
-            said = operations.step(journal, self.terms, OPS, OperationRows(until, own[shard], met[shard]))
+            late = [row for row in shown if self._shard(row.column("hash")[0].as_py() or 0) == shard]
+            said = operations.step(
+                journal, self.terms, OPS, OperationRows(until, own[shard], met[shard], late)
+            )
+            self.shown += said.late.to_pylist()
             self.pending += said.pending
             outcomes += [
-                Outcome(row["op_id"], row["outcome"], row["finished"], row["waited"], row["completed_by"], row["reason"])
+                Outcome(
+                    row["op_id"],
+                    row["outcome"],
+                    row["finished"],
+                    row["waited"],
+                    row["completed_by"],
+                    row["reason"],
+                )
                 for row in said.outcomes.to_pylist()
             ]
         return outcomes
+
+    @property
+    def watermark_ms(self) -> int:
+        header = self.keys[0].header()
+        return START if header is None else int(header["clock"]["watermark_ms"])
+
+    @staticmethod
+    def late_rows(shown: list[dict[str, Any]]) -> set[Event]:
+        return {Event(row["key"], row["at"], row["level"]) for row in shown}
+
+    @staticmethod
+    def would(shown: list[dict[str, Any]], event: Event) -> set[Outcome]:
+        return {
+            Outcome(row["op_id"], row["outcome"], row["finished"], row["waited"], row["completed_by"])
+            for row in shown
+            if Event(row["key"], row["at"], row["level"]) == event and row["op_id"] is not None
+        }
 
     def _shard(self, number: int) -> int:
         return number % self.terms.shards
@@ -161,7 +200,3 @@ def needs(wait: Wait) -> list[tuple[int, dict[str, object]]]:
         )
         for no, need in enumerate(sorted_needs(wait))
     ]
-
-
-def _events(late: pa.RecordBatch) -> list[dict[str, object]]:
-    return [{"key": row["key"], "at_ms": row["at"], "level": row["level"]} for row in late.to_pylist()]

@@ -32,7 +32,9 @@ class Operations(NamedTuple):
 
     def and_then(self, ops: pa.RecordBatch, met: pa.RecordBatch, known: pa.RecordBatch) -> Operations:
         return Operations(
-            joined([self.ops, ops], self.ops.schema), joined([self.met, met], MET), joined([self.known, known], KNOWN)
+            joined([self.ops, ops], self.ops.schema),
+            joined([self.met, met], MET),
+            joined([self.known, known], KNOWN),
         )
 
 
@@ -59,7 +61,9 @@ def stirred(all_: Operations, since: int, until: int) -> Operations:
     asked = (ints(ops, "submitted") >= since) | ((due >= since) & (due < until))
     news = all_.met.column("hash").filter(pa.array(ints(all_.met, "at") >= since))
     hashes = pa.concat_arrays([ops.column("hash").filter(pa.array(asked)), news])
-    return Operations(*(where(part, among(part.column("hash"), hashes)) for part in (ops, all_.met, all_.known)))
+    return Operations(
+        *(where(part, among(part.column("hash"), hashes)) for part in (ops, all_.met, all_.known))
+    )
 
 
 def decide(asked: Operations, until: int) -> Decisions:
@@ -177,7 +181,13 @@ def _done_by_count(ops: pa.RecordBatch, row: Ints, no: Ints, at: Ints, done: Int
 
 def _done_by_volume(ops: pa.RecordBatch, row: Ints, met: pa.RecordBatch, done: Ints, by: Ints) -> None:
     """One operation after the other, in integers that do not wrap."""
-    rises = sorted(zip(row.tolist(), *(met.column(name).to_pylist() for name in ("at", "no", "level", "rose")), strict=True))
+    rises = sorted(
+        zip(
+            row.tolist(),
+            *(met.column(name).to_pylist() for name in ("at", "no", "level", "rose")),
+            strict=True,
+        )
+    )
     at_row, levels, last_rose, instant = -1, dict[int, int](), dict[int, int](), 0
     for entry, (number, at, no, level, rose) in enumerate(rises):
         if number != at_row:
@@ -211,10 +221,13 @@ def _reasons(ops: pa.RecordBatch, first: Mask) -> pa.Array:
     return pc.if_else(pa.array(first), pa.scalar(None, pa.string()), text)
 
 
-def fold(all_: Operations, until: int, remember_ms: int) -> Operations:
-    """What is known up to `until`; operations submitted later are left out."""
+def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False) -> Operations:
+    """What is known up to `until`; operations submitted later are left out.
+
+    Settled operations become a few bytes as long as they are remembered, or stay whole if they shall linger.
+    """
     at = decide(all_._replace(ops=where(all_.ops, ints(all_.ops, "submitted") < until)), until)
-    open_ = at.instant == NEVER
+    open_ = at.instant >= until - remember_ms if linger else at.instant == NEVER
     ops = where(at.ops, open_)
     met = where(all_.met, _rows(ops, all_.met) >= 0)
     settled = where(at.ops, ~open_)
@@ -229,4 +242,3 @@ def fold(all_: Operations, until: int, remember_ms: int) -> Operations:
     )
     known = joined([all_.known, newly], KNOWN)
     return Operations(ops, met, where(known, ints(known, "until") >= until))
-

@@ -40,11 +40,12 @@ class Journal(Protocol):
 class StateJournal:
     """A journal in the state store, for the key the store is set to."""
 
-    def __init__(self, handle: StatefulProcessorHandle, snapshot: Schemas, log: Schemas) -> None:
+    def __init__(self, handle: StatefulProcessorHandle, stage: str, snapshot: Schemas, log: Schemas) -> None:
         self._schemas, self._log_schemas = snapshot, log
-        self._header = handle.getValueState("header", "json string")
-        self._snapshot = handle.getValueState("snapshot", ", ".join(f"{name} string" for name in snapshot))
-        self._log = handle.getListState("log", "name string, rows string")
+        columns = ", ".join(f"{name} string" for name in snapshot)
+        self._header = handle.getValueState(f"{stage}_header", "json string")
+        self._snapshot = handle.getValueState(f"{stage}_snapshot", columns)
+        self._log = handle.getListState(f"{stage}_log", "name string, rows string")
 
     def header(self) -> Header | None:
         kept = self._header.get()

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from dwell.spark.stream.clock import Beat, Clock
-from dwell.spark.stream.journal import Journal, is_long, opened
+from dwell.spark.stream.journal import Header, Journal, is_long, opened
+from dwell.spark.stream.late import LATE, concerned
 from dwell.spark.stream.meet import Keys, fold, meet
 from dwell.spark.stream.table import EVENT, KEY, MET, NEED, empty, ints, joined, where
 from dwell.spark.stream.timeline import NEVER
@@ -30,12 +31,13 @@ class KeyRows:
 
 
 class KeyNews(NamedTuple):
-    """What the shard says: the watermark before and after the batch, needs met in between, and late events."""
+    """What the shard says: the watermark after the batch, needs met up to it, how many events were late, and, if asked
+    for, which."""
 
-    since: int
     until: int
     met: pa.RecordBatch
-    late: pa.RecordBatch
+    late: int
+    shown: pa.RecordBatch
 
 
 def step(journal: Journal, terms: Terms, rows: KeyRows) -> KeyNews:
@@ -51,45 +53,51 @@ def step(journal: Journal, terms: Terms, rows: KeyRows) -> KeyNews:
     late, events = where(events, ~timely), where(events, timely)
     # The operation itself is turned away by its own shard.
     needs = where(needs, ints(needs, "submitted") >= since)
-    arrived = {"events": events, "needs": needs}
-    new = events.num_rows + needs.num_rows
-    met = empty(MET)
-    header["next"] = min(header["next"], _earliest(events, needs, until=since))
-    if header["next"] < until:
-        met = _advance(journal, terms, header, arrived, since, until)
-    elif new:
-        journal.append(arrived)
-        header["logged"] += new
+    met, shown = empty(MET), empty(LATE)
+    header["next"] = min(header["next"], _earliest(events, needs, from_=since))
+    if header["next"] < until or (terms.late_events and late.num_rows):
+        known, log = Keys(**journal.snapshot()), journal.log()
+        all_needs, all_events = joined([log["needs"], needs], NEED), joined([log["events"], events], EVENT)
+        met = meet(known, all_needs, all_events, since, until)
+        if terms.late_events and late.num_rows:
+            shown = concerned(known, all_needs, all_events, late, until)
+        header["next"] = _earliest(all_events, all_needs, from_=until)
+        header["logged"] += events.num_rows + needs.num_rows
+        if is_long(header):
+            _fold(journal, terms, header, known, all_needs, all_events, until)
+        else:
+            journal.append({"events": events, "needs": needs})
+    elif events.num_rows or needs.num_rows:
+        journal.append({"events": events, "needs": needs})
+        header["logged"] += events.num_rows + needs.num_rows
     journal.keep_header(header)
-    return KeyNews(since, until, met, late)
+    return KeyNews(until, met, late.num_rows, shown)
 
 
-def _advance(
-    journal: Journal, terms: Terms, header: dict[str, int], arrived: dict[str, pa.RecordBatch], since: int, until: int
-) -> pa.RecordBatch:
-    known, log = Keys(**journal.snapshot()), journal.log()
-    events = joined([log["events"], arrived["events"]], EVENT)
-    needs = joined([log["needs"], arrived["needs"]], NEED)
-    met = meet(known, needs, events, since, until)
-    header["logged"] += sum(table.num_rows for table in arrived.values())
-    if is_long(header):
-        forget = None if terms.forget_keys_after_ms is None else until - terms.forget_keys_after_ms
-        known = fold(known, needs, events, until, forget)
-        later = {
-            "events": where(events, ints(events, "at") >= until),
-            "needs": where(needs, ints(needs, "submitted") >= until),
-        }
-        journal.rewrite(known._asdict(), later)
-        header["kept"] = sum(table.num_rows for table in (*known, *later.values()))
-        header["logged"] = 0
-    else:
-        journal.append(arrived)
-    header["next"] = _earliest(events, needs, until=until)
-    return met
+def _fold(
+    journal: Journal,
+    terms: Terms,
+    header: Header,
+    known: Keys,
+    needs: pa.RecordBatch,
+    events: pa.RecordBatch,
+    until: int,
+) -> None:
+    forget = None if terms.forget_keys_after_ms is None else until - terms.forget_keys_after_ms
+    linger = terms.remember_ms if terms.late_events else 0
+    known = fold(known, needs, events, until, linger_ms=linger, forget_before=forget)
+    later = {
+        "events": where(events, ints(events, "at") >= until),
+        "needs": where(needs, ints(needs, "submitted") >= until),
+    }
+    journal.rewrite(known._asdict(), later)
+    header["kept"] = sum(table.num_rows for table in (*known, *later.values()))
+    header["logged"] = 0
 
 
-def _earliest(events: pa.RecordBatch, needs: pa.RecordBatch, until: int) -> int:
-    """The first row at or after `until`: nothing is to be done before the watermark passes it."""
+def _earliest(events: pa.RecordBatch, needs: pa.RecordBatch, from_: int) -> int:
+    """The first row at or after a time: nothing is to be done before the watermark passes it."""
     return min(
-        int(times[times >= until].min(initial=NEVER)) for times in (ints(events, "at"), ints(needs, "submitted"))
+        int(times[times >= from_].min(initial=NEVER))
+        for times in (ints(events, "at"), ints(needs, "submitted"))
     )

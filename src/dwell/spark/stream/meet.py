@@ -23,7 +23,9 @@ class Keys(NamedTuple):
         return cls(empty(KEY), empty(NEED))
 
 
-def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch:
+def meet(
+    known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int, until: int
+) -> pa.RecordBatch:
     """The needs met at a time in [since, until), as MET rows.
 
     `needs` and `events` are all that came since `known`, in any order, repeats included. What was met before `since` is
@@ -34,7 +36,7 @@ def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int,
     # Only a need that is new, or that has new events, can be met now.
     stirred = events.column("key").filter(pa.array(ints(events, "at") >= since))
     asked = (ints(needs, "submitted") >= since) | among(needs.column("key"), stirred)
-    needs = where(needs, asked & (ints(needs, "deadline") >= since))
+    needs = where(needs, asked & (ints(needs, "deadline") >= since) & ~present(needs, "met"))
     if not needs.num_rows:
         return empty(MET)
     wanted = needs.column("key")
@@ -44,18 +46,38 @@ def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int,
     )
     volume = flags(needs, "volume")
     plain = where(needs, ~volume)
-    return joined([_met(plain, first_met(line, plain), since), _rises(line, where(needs, volume), since)], MET)
+    return joined(
+        [_met(plain, first_met(line, plain), since), _rises(line, where(needs, volume), since)], MET
+    )
 
 
-def fold(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, until: int, forget_before: int | None) -> Keys:
-    """What is known up to `until`, given all that came since `known`."""
+def fold(
+    known: Keys,
+    needs: pa.RecordBatch,
+    events: pa.RecordBatch,
+    until: int,
+    *,
+    linger_ms: int = 0,
+    forget_before: int | None = None,
+) -> Keys:
+    """What is known up to `until`, given all that came since `known`.
+
+    Needs stay until they are met or their deadline has passed, and `linger_ms` longer.
+    """
     events = where(events, ints(events, "at") < until)
     needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
-    needs = where(needs, ints(needs, "deadline") >= until)
+    needs = where(needs, ints(needs, "deadline") >= until - linger_ms)
     needs = needs.take(pa.array(distinct(ints(needs, "hash"), ints(needs, "tag"), ints(needs, "no"))))
     line = Timeline(known.keys, events)
-    open_ = flags(needs, "volume") | (first_met(line, needs) == NEVER)
-    return Keys(_levels(known, events, line, forget_before), where(needs, open_))
+    # A need of a volume is never done: each further rise counts.
+    met = np.where(flags(needs, "volume"), NEVER, met_times(line, needs))
+    needs = needs.set_column(needs.schema.get_field_index("met"), "met", pa.array(met, mask=met == NEVER))
+    return Keys(_levels(known, events, line, forget_before), where(needs, met >= until - linger_ms))
+
+
+def met_times(line: Timeline, needs: pa.RecordBatch) -> Ints:
+    """Like `first_met`, but trusts what is on record."""
+    return np.where(present(needs, "met"), ints(needs, "met"), first_met(line, needs))
 
 
 def first_met(line: Timeline, needs: pa.RecordBatch) -> Ints:

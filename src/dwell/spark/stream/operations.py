@@ -14,6 +14,7 @@ from dwell.ledger.value import REJECTED
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Decisions, Operations, deadlines, decide, fold, stirred
 from dwell.spark.stream.journal import Header, Journal, is_long, opened
+from dwell.spark.stream.late import LATE, SHOWN, changed
 from dwell.spark.stream.meet import distinct
 from dwell.spark.stream.table import KNOWN, MET, among, empty, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
@@ -35,12 +36,14 @@ class OperationRows:
     until: int
     ops: list[pa.RecordBatch] = field(default_factory=list)
     met: list[pa.RecordBatch] = field(default_factory=list)
+    late: list[pa.RecordBatch] = field(default_factory=list)
 
 
 class OperationNews(NamedTuple):
-    """What the shard says: outcomes, as columns beside the rows of the operations, and how many still wait."""
+    """What the shard says: outcomes, late events, and how many operations still wait."""
 
     outcomes: pa.RecordBatch
+    late: pa.RecordBatch
     pending: int
 
 
@@ -52,49 +55,47 @@ def step(journal: Journal, terms: Terms, schema: pa.Schema, rows: OperationRows)
     ops, met = joined(rows.ops, schema), joined(rows.met, MET)
     refused = present(ops, "fault") | (ints(ops, "submitted") < since)
     header["next"] = min(header["next"], int(ints(ops, "submitted")[~refused].min(initial=NEVER)))
-    news = empty(outcome_schema(schema))
-    if refused.any() or met.num_rows or header["next"] < until:
-        news = _advance(journal, terms, header, ops, met, refused, since, until)
+    late = joined(rows.late, LATE)
+    outcomes, shown = empty(outcome_schema(schema)), empty(SHOWN)
+    if refused.any() or met.num_rows or late.num_rows or header["next"] < until:
+        known = Operations(**journal.snapshot()).and_then(**journal.log())
+        rejected, remembered = _refuse(where(ops, refused), known, terms, since)
+        arrived = {"ops": where(ops, ~refused), "met": met, "known": remembered}
+        known = known.and_then(**arrived)
+        at = decide(stirred(known, since, until), until)
+        now = (at.instant >= since) & (at.instant < until)
+        outcomes = joined([rejected, _outcomes(at, now)], outcome_schema(schema))
+        shown = changed(known, late, until)
+        new = at.first & (ints(at.ops, "submitted") >= since)
+        header["pending"] += int(new.sum() - (at.first & now).sum())
+        _keep(journal, terms, header, arrived, known, until)
     elif ops.num_rows:
         journal.append({"ops": ops})
         header["logged"] += ops.num_rows
         header["later"] += ops.num_rows
     journal.keep_header(header)
-    return OperationNews(news, header["pending"] + header["later"])
+    return OperationNews(outcomes, shown, header["pending"] + header["later"])
 
 
-def _advance(
+def _keep(
     journal: Journal,
     terms: Terms,
     header: Header,
-    ops: pa.RecordBatch,
-    met: pa.RecordBatch,
-    refused: Mask,
-    since: int,
+    arrived: dict[str, pa.RecordBatch],
+    known: Operations,
     until: int,
-) -> pa.RecordBatch:
-    known = Operations(**journal.snapshot()).and_then(**journal.log())
-    rejected, remembered = _refuse(where(ops, refused), known, terms, since)
-    arrived = {"ops": where(ops, ~refused), "met": met, "known": remembered}
-    known = known.and_then(**arrived)
-    at = decide(stirred(known, since, until), until)
-    now = (at.instant >= since) & (at.instant < until)
-
-    submitted = ints(at.ops, "submitted")
-    header["pending"] += int((at.first & (submitted >= since)).sum() - (at.first & now).sum())
-    header["later"] = int((ints(known.ops, "submitted") >= until).sum())
+) -> None:
+    later = where(known.ops, ints(known.ops, "submitted") >= until)
+    header["later"] = later.num_rows
+    header["next"] = _next(known.ops, until)
     header["logged"] += sum(table.num_rows for table in arrived.values())
     if is_long(header):
-        later = where(known.ops, ints(known.ops, "submitted") >= until)
-        known = fold(known, until, terms.remember_ms)
+        known = fold(known, until, terms.remember_ms, linger=terms.late_events)
         journal.rewrite(known._asdict(), {"ops": later})
         header["kept"] = sum(table.num_rows for table in (*known, later))
         header["logged"] = 0
-        known = known._replace(ops=joined([known.ops, later], known.ops.schema))
     else:
         journal.append(arrived)
-    header["next"] = _next(known.ops, until)
-    return joined([rejected, _outcomes(at, now)], outcome_schema(ops.schema))
 
 
 def _next(ops: pa.RecordBatch, until: int) -> int:

@@ -27,7 +27,10 @@ PACKED = (
 _PACKED = pa.schema(
     [
         ("shard", pa.int32()),
-        *((name, pa.int64()) for name in ("now", "op_rows", "op_latest", "event_rows", "event_latest", "aside")),
+        *(
+            (name, pa.int64())
+            for name in ("now", "op_rows", "op_latest", "event_rows", "event_latest", "aside")
+        ),
         *((name, pa.binary()) for name in ("ops", "needs", "events")),
     ]
 )
@@ -54,12 +57,19 @@ def pack_beats(shards: int) -> Callable[[Rows], Iterator[pa.RecordBatch]]:
     return partial(_packs, shards=shards, pack=_beats)
 
 
-def _packs(batches: Rows, shards: int, pack: Callable[[pa.RecordBatch, int], dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+def _packs(
+    batches: Rows, shards: int, pack: Callable[[pa.RecordBatch, int], dict[str, Any]]
+) -> Iterator[pa.RecordBatch]:
     for rows in _gathered(batches):
-        columns = {name: [value] * shards if not isinstance(value, list) else value for name, value in pack(rows, shards).items()}
+        columns = {
+            name: [value] * shards if not isinstance(value, list) else value
+            for name, value in pack(rows, shards).items()
+        }
         nothing = [None] * shards
         columns["shard"] = list(range(shards))
-        yield pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in _PACKED.names}, schema=_PACKED)
+        yield pa.RecordBatch.from_pydict(
+            {name: columns.get(name, nothing) for name in _PACKED.names}, schema=_PACKED
+        )
 
 
 def _gathered(batches: Rows) -> Iterator[pa.RecordBatch]:
@@ -108,6 +118,7 @@ def _needs(ops: pa.RecordBatch) -> pa.RecordBatch:
             per_op.column("tag"),
             pa.array(no.astype(np.int32)),
             ops.column("volume").is_valid().take(parent),
+            pa.nulls(len(need), pa.int64()),
         ],
         schema=NEED,
     )
@@ -131,9 +142,10 @@ def _beats(rows: pa.RecordBatch, _shards: int) -> dict[str, Any]:
     return {"now": pc.max(rows.column("now")).as_py()}
 
 
-def _shares(rows: pa.RecordBatch, hashes: np.ndarray[Any, np.dtype[np.int64]], shards: int) -> list[bytes | None]:
+def _shares(
+    rows: pa.RecordBatch, hashes: np.ndarray[Any, np.dtype[np.int64]], shards: int
+) -> list[bytes | None]:
     cut: list[bytes | None] = [None] * shards
     for shard, share in shares(rows, hashes % shards, shards):
         cut[shard] = dump(share)
     return cut
-

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from dwell.errors import InvalidArgument
 from dwell.ledger.reason import MAX_MS, MIN_MS
+from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
 from dwell.spark.fault import fault
 from dwell.spark.schema import extra_names, plain_events, plain_operations, timestamp
 from dwell.spark.stream.operations import outcome_schema
 from dwell.spark.stream.pack import OP_COLUMNS, PACKED, pack_beats, pack_events, pack_operations
 from dwell.spark.stream.processor import LINK, NEWS, KeyProcessor, OperationProcessor
 from dwell.spark.stream.terms import Terms
-from dwell.spark.stream.unpack import OUTCOME, unpack
+from dwell.spark.stream.unpack import BESIDE, LATE, OUTCOME, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dwell.spark.options import SettleOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+# The name the figures of a micro-batch have in its progress report.
+METRICS = "dwell"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -31,7 +34,9 @@ def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptio
     """The outcomes as a stream, in append mode: each once, final, and as the table engine would say."""
     for name, frame in (("operations", operations), ("events", events)):
         if not frame.isStreaming:
-            raise InvalidArgument(f"{name} is a table and the other input a stream: read both as streams, or both as tables")
+            raise InvalidArgument(
+                f"{name} is a table and the other input a stream: read both as streams, or both as tables"
+            )
     spark = operations.sparkSession
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         raise InvalidArgument(f"streams need the RocksDB state store: set {PROVIDER} to {ROCKSDB}")
@@ -47,7 +52,7 @@ def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptio
     schema = to_arrow_schema(kept, timezone=spark.conf.get("spark.sql.session.timeZone"))
     news = link.groupBy("shard").transformWithState(OperationProcessor(terms, schema), NEWS, "append", "none")
     rows = news.mapInArrow(unpack(outcome_schema(schema)), _row_type(kept))
-    return _outcomes(rows, extra_names(operations))
+    return _columns(_observed(rows), extra_names(operations), options.late_events)
 
 
 def _waits(operations: DataFrame) -> DataFrame:
@@ -89,26 +94,50 @@ def _beats(spark: SparkSession) -> DataFrame:
 
 
 def _row_type(ops: T.StructType) -> T.StructType:
-    text, number = T.StringType(), T.LongType()
-    fields = [("op_id", text), ("outcome", text), ("finished", number), ("waited", number), ("completed_by", text)]
-    beside = [("kind", text), ("key", text), ("at", number), ("level", number), ("pending", number), ("aside", number)]
-    row = T.StructType([T.StructField(name, kind) for name, kind in [*fields, ("reason", text)]])
-    if "extra" in ops.names:
+    """What `unpack` makes."""
+    row = T.StructType()
+    for field in outcome_schema(to_arrow_schema(ops)):
         # Not there in rows that are no outcome.
-        row = row.add("extra", ops["extra"].dataType, nullable=True)
-    for name, kind in [*beside, ("watermark", number)]:
-        row = row.add(name, kind)
+        row = row.add(
+            field.name, ops["extra"].dataType if field.name == "extra" else from_arrow_type(field.type)
+        )
+    for field in BESIDE:
+        row = row.add(field.name, from_arrow_type(field.type))
     return row
 
 
-def _outcomes(rows: DataFrame, extras: list[str]) -> DataFrame:
-    extra = [F.col("extra").getField(field).alias(name) for field, name in zip(rows.schema["extra"].dataType.names, extras, strict=True)] if extras else []
-    return rows.where(F.col("kind") == OUTCOME).select(
+def _observed(rows: DataFrame) -> DataFrame:
+    """With the figures of each micro-batch, as Spark's observed metrics under METRICS."""
+
+    def decided(outcome: str) -> Column:
+        return F.count_if((F.col("kind") == OUTCOME) & (F.col("outcome") == outcome)).alias(outcome)
+
+    return rows.observe(
+        METRICS,
+        *(decided(outcome) for outcome in (COMPLETED, EXPIRED, REJECTED)),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("pending", "late", "aside")),
+        F.max("watermark").alias("watermark_ms"),
+    )
+
+
+def _columns(rows: DataFrame, extras: list[str], late_events: bool) -> DataFrame:
+    """The outcomes as the caller knows them; with late events, if asked for, in a column `late`."""
+    fields = rows.schema["extra"].dataType.names if extras else []  # type: ignore[attr-defined]
+    late = F.struct(
+        "key",
+        timestamp(F.col("at")).alias("at"),
+        "level",
+        F.col("was").alias("outcome"),
+        timestamp(F.col("was_finished")).alias("finished_at"),
+    )
+    kinds = (OUTCOME, LATE) if late_events else (OUTCOME,)
+    return rows.where(F.col("kind").isin(*kinds)).select(
         "op_id",
         "outcome",
         timestamp(F.col("finished")).alias("finished_at"),
         F.col("waited").alias("waited_ms"),
         "completed_by",
         "reason",
-        *extra,
+        *(F.col("extra")[field].alias(name) for field, name in zip(fields, extras, strict=True)),
+        *([F.when(F.col("kind") == LATE, late).alias("late")] if late_events else []),
     )

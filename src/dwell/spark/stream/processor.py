@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from dwell.spark.stream.terms import Terms
 
-LINK = "shard int, until bigint, aside bigint, ops binary, met binary, late binary"
-NEWS = "shard int, until bigint, aside bigint, pending bigint, outcomes binary, late binary"
+LINK = "shard int, until bigint, aside bigint, late bigint, ops binary, met binary, shown binary"
+NEWS = "until bigint, pending bigint, aside bigint, late bigint, outcomes binary, shown binary"
 
 
 class KeyProcessor(StatefulProcessor):
@@ -33,7 +33,7 @@ class KeyProcessor(StatefulProcessor):
         self._terms = terms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._journal = StateJournal(handle, keys.SNAPSHOT, keys.LOG)
+        self._journal = StateJournal(handle, "keys", keys.SNAPSHOT, keys.LOG)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002
         shards, own, aside = self._terms.shards, int(key[0]), 0
@@ -50,19 +50,19 @@ class KeyProcessor(StatefulProcessor):
             if row.ops is not None:
                 ops.append(row.ops)
         news = keys.step(self._journal, self._terms, given)
-        met = {shard: dump(share) for shard, share in shares(news.met, ints(news.met, "hash") % shards, shards)}
-        late = dump(news.late) if news.late.num_rows else None
+        met = _by_hash(news.met, shards)
+        shown = _by_hash(news.shown, shards)
 
         def link(shard: int, **parts: Any) -> Row:
-            empty = {"aside": 0, "ops": None, "met": None, "late": None}
+            empty = {"aside": 0, "late": 0, "ops": None, "met": None, "shown": None}
             return Row(**({"shard": shard, "until": news.until} | empty | parts))
 
-        # One shard tells all others' operations the time; the rest speak where they have something to say.
+        # One shard tells the time to all of the next stage; the rest speak where they have something to say.
         for shard in range(shards):
-            if shard in met or own == 0:
-                yield link(shard, met=met.get(shard))
-        if late is not None or aside:
-            yield link(own, late=late, aside=aside)
+            if own == 0 or shard in met or shard in shown:
+                yield link(shard, met=met.get(shard), shown=shown.get(shard))
+        if news.late or aside:
+            yield link(own, late=news.late, aside=aside)
         for share in ops:
             yield link(own, ops=share)
 
@@ -78,25 +78,33 @@ class OperationProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         schemas = snapshot_schemas(self._schema)
-        self._journal = StateJournal(handle, schemas, schemas)
+        self._journal = StateJournal(handle, "operations", schemas, schemas)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002
-        given, late, aside = OperationRows(0), list[bytes](), 0
+        given, late, aside = OperationRows(0), 0, 0
         for row in rows:
             given.until = row.until
             aside += row.aside
+            late += row.late
             if row.ops is not None:
                 given.ops.append(load(row.ops))
             if row.met is not None:
                 given.met.append(load(row.met))
-            if row.late is not None:
-                late.append(row.late)
+            if row.shown is not None:
+                given.late.append(load(row.shown))
         news = operations.step(self._journal, self._terms, self._schema, given)
-        outcomes = dump(news.outcomes) if news.outcomes.num_rows else None
-        common = {"shard": int(key[0]), "until": given.until}
-        yield Row(**common, aside=aside, pending=news.pending, outcomes=outcomes, late=None)
-        for share in late:
-            yield Row(**common, aside=0, pending=0, outcomes=None, late=share)
+        yield Row(
+            until=given.until,
+            pending=news.pending,
+            aside=aside,
+            late=late,
+            outcomes=dump(news.outcomes) if news.outcomes.num_rows else None,
+            shown=dump(news.late) if news.late.num_rows else None,
+        )
 
     def close(self) -> None:
         pass
+
+
+def _by_hash(rows: pa.RecordBatch, shards: int) -> dict[int, bytes]:
+    return {shard: dump(share) for shard, share in shares(rows, ints(rows, "hash") % shards, shards)}

@@ -32,6 +32,8 @@ NEED = pa.schema(
         ("tag", pa.int64()),
         ("no", pa.int32()),
         ("volume", pa.bool_()),
+        # When it was met, in snapshots that keep needs beyond that.
+        ("met", pa.int64()),
     ]
 )
 

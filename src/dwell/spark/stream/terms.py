@@ -19,6 +19,7 @@ class Terms:
     idle_after_ms: int | None
     remember_ms: int
     forget_keys_after_ms: int | None
+    late_events: bool = False
 
     @classmethod
     def of(cls, options: SettleOptions) -> Terms:
@@ -30,4 +31,5 @@ class Terms:
             idle_after_ms=None if idle is None else idle // _MS,
             remember_ms=remember // _MS,
             forget_keys_after_ms=None if forget is None else forget // _MS,
+            late_events=options.late_events,
         )
