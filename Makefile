@@ -10,7 +10,7 @@ help: ## this list
 
 .venv/tools: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt setuptools Cython
+	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt setuptools Cython
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 

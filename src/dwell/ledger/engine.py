@@ -9,7 +9,8 @@ The live ledger and `replay` drive the same engine. At one instant they call, in
     expire(t)        what has its deadline at t and still waits is expired
 
 and take the decided operations from `settled`. A live ledger cannot know which events the current millisecond still
-brings, so it settles after each call; replay settles once an instant. That is the only difference between them.
+brings, so it settles after each call, in the order of the calls; replay settles once an instant. That is the only
+difference between them.
 
 A need waits at its key. Needs with a level lie in a heap by level, so an event touches only what it satisfies; signals
 lie in a list that the next event empties. A volume over k keys waits at each of them for 1/k of what is missing: as
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from dwell.ledger.check import Content, SoundWait
     from dwell.ledger.value import Settled, Wait
+    from dwell.ledger.wake import Waiter
 
 # A time before every time the contract allows.
 BEFORE_ALL = MIN_MS - 1
@@ -102,14 +104,14 @@ class Operation:
         self.deadline_ms = 0
         self.keys: Sequence[Key] = ()  # in the order of wait.needs, while it waits
         self.missing = 0  # needs still to be met; unused with a volume
-        self.met: dict[str, int] | None = None  # key -> when its need was met, while more are missing
+        self.met: dict[str, int] | None = None  # of several needs those met: key -> since when
         self.met_at = BEFORE_ALL  # the last time a need was met, and the smallest key met then
         self.met_by = ""
         self.thresholds: list[int | None] | None = None  # with a volume: the level each key is watched for
         self.ripe = False  # will be settled at the end of the instant
         self.bucket: Bucket | None = None
         self.outcome: Outcome | None = None
-        self.waiters: list[object] | None = None  # the host's: whom to wake; the engine never looks at it
+        self.waiters: list[Waiter] | None = None  # the host's: whom to wake; the engine never looks at it
 
 
 class Engine:
@@ -131,7 +133,6 @@ class Engine:
         self._ripe: list[Operation] = []
         self._forgets = retention_ms is not None
         self._retention_ms = retention_ms or 0
-        self._silent: list[Key] = []  # keys without level or waiter: only the current instant needs them
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
         self._past: deque[tuple[int, Operation]] = deque()  # (when to forget, operation)
 
@@ -142,11 +143,6 @@ class Engine:
         if now_ms <= self.now_ms:
             return
         self.now_ms = now_ms
-        if self._silent:
-            silent, self._silent = self._silent, []
-            for key in silent:
-                if key.level is None and key.is_idle() and self.keys.get(key.name) is key:
-                    del self.keys[key.name]
         if self._levelled or self._past:
             self._forget()
 
@@ -228,10 +224,7 @@ class Engine:
             for need, key in zip(needs, keys, strict=True):
                 level = need.level
                 if level is None:
-                    if key.seen_at == now:
-                        self._meet(op, key)
-                    else:
-                        key.signals.append(op)
+                    key.signals.append(op)
                 elif key.level is not None and key.level >= level:
                     self._meet(op, key)
                 else:
@@ -310,8 +303,7 @@ class Engine:
                     op.thresholds[i] = None
                     if not op.ripe:
                         self._watch_volume(op, op.thresholds)
-        elif key.level is None and key.is_idle():
-            self._silent.append(key)
+        self._drop_if_unknown(key)
 
     def _meet(self, op: Operation, key: Key) -> None:
         now = self.now_ms
@@ -321,12 +313,12 @@ class Engine:
         elif key.name < op.met_by:
             op.met_by = key.name
         op.missing -= 1
-        if op.missing <= 0 or op.deadline_ms < now:
-            self._ripen(op)
-        else:
+        if len(op.keys) > 1:
             if op.met is None:
                 op.met = {}
             op.met[key.name] = now
+        if op.missing <= 0 or op.deadline_ms < now:
+            self._ripen(op)
 
     def _ripen(self, op: Operation) -> None:
         if not op.ripe:
@@ -350,6 +342,7 @@ class Engine:
             threshold = levels[i] + share
             if threshold != thresholds[i]:
                 if thresholds[i] is not None:
+                    thresholds[i] = None
                     self._bury(key)
                 thresholds[i] = threshold
                 heappush(key.levels, (threshold, op.number, op))
@@ -408,17 +401,15 @@ class Engine:
         """Give up every place the settled operation still holds."""
         thresholds = op.thresholds
         for i, key in enumerate(op.keys):
-            level = op.wait.needs[i].level
             if thresholds is not None:
                 waits = thresholds[i] is not None
-            elif level is None:
-                waits = key.seen_at < op.wait.submitted_at_ms
+            elif op.met is not None:
+                waits = key.name not in op.met
             else:
-                waits = key.level is None or key.level < level
+                waits = op.missing > 0
             if waits:
                 self._bury(key)
-                if key.level is None and key.is_idle():
-                    self._silent.append(key)
+                self._drop_if_unknown(key)
         op.keys = ()
         op.thresholds = op.met = None
         bucket, op.bucket = op.bucket, None
@@ -429,6 +420,11 @@ class Engine:
                     self.disarmed.append(bucket)
             elif len(bucket.operations) > 2 * bucket.live + TOLERATED:
                 bucket.operations = [op for op in bucket.operations if op.outcome is None]
+
+    def _drop_if_unknown(self, key: Key) -> None:
+        """A key without level and without waiters is as good as one never heard of."""
+        if key.level is None and key.is_idle() and self.keys.get(key.name) is key:
+            del self.keys[key.name]
 
     def _bury(self, key: Key) -> None:
         """Count one entry of the key as dead and clean up when the dead outnumber the living."""

@@ -22,15 +22,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dwell.errors import InvalidArgument, InvalidType
+from dwell.ledger.reason import MAX_MS, MIN_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
 
-NEEDS: Final = T.ArrayType(
-    T.StructType([T.StructField("key", T.StringType()), T.StructField("level", T.LongType())])
-)
+NEEDS: Final = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("level", T.LongType())]))
 
 OPERATIONS: Final = T.StructType(
     [
@@ -76,9 +75,7 @@ def plain_operations(frame: DataFrame) -> DataFrame:
     taken = {name.lower() for name in OUTCOMES.names}
     for name in extras:
         if name.lower() in taken:
-            raise InvalidArgument(
-                f"operations has a column {name!r} that would clash with the outcome's: rename it"
-            )
+            raise InvalidArgument(f"operations has a column {name!r} that would clash with the outcome's: rename it")
     own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
     types = frame.schema
     columns = [
@@ -96,19 +93,22 @@ def plain_operations(frame: DataFrame) -> DataFrame:
 
 
 def extra_names(operations: DataFrame) -> list[str]:
-    """The columns that pass through to the outcome, in their order; `extra` of `plain_operations` has one field each."""
+    """The columns that pass through to the outcome, in their order: the fields of `extra`."""
     return [name for name in operations.columns if name not in OPERATIONS.names]
 
 
-def plain_events(frame: DataFrame) -> DataFrame:
-    """`key, at_ms, level`; other columns are left behind."""
+def plain_events(frame: DataFrame, *, keep: bool = False) -> DataFrame:
+    """`key, at_ms, level`; with `keep`, these as one struct `plain` beside the columns given as another, `given`."""
     at = _places(frame, EVENTS, "events")
     own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
-    return own.select(
+    columns = (
         _text(at["key"]).alias("key"),
         millis(F.col(f"_{at['at']}"), frame.schema[at["at"]].dataType).alias("at_ms"),
         _bigint(at["level"]).alias("level"),
     )
+    if keep:
+        return own.select(F.struct(*own.columns).alias("given"), F.struct(*columns).alias("plain"))
+    return own.select(*columns)
 
 
 def millis(time: Column, kind: T.DataType) -> Column:
@@ -119,6 +119,11 @@ def millis(time: Column, kind: T.DataType) -> Column:
     days = F.unix_date(time.cast(T.DateType())).cast(T.LongType())
     seconds = F.hour(time) * 3600 + F.minute(time) * 60 + F.extract(F.lit("SECOND"), time)
     return days * 86_400_000 + F.floor(seconds * 1000).cast(T.LongType())
+
+
+def in_range(millis: Column) -> Column:
+    """Whether a time lies in the years 1 to 9999; null for null."""
+    return millis.between(MIN_MS, MAX_MS)
 
 
 def timestamp(millis: Column) -> Column:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import warnings
 
-from dwell.timer.reference import RecurringTask, SystemTimer, TimerTask
+from dwell.timer.reference import RecurringTask, SystemTimer, TimerCore, TimerTask
 
 BUILD = "reference"
 
 if os.environ.get("DWELL_REFERENCE") != "1":
     try:
-        from dwell.timer.compiled import (  # type: ignore[assignment]
+        from dwell.timer.compiled import (
             RecurringTask,
             SystemTimer,
+            TimerCore,
             TimerTask,
         )
 
@@ -26,4 +27,4 @@ if os.environ.get("DWELL_REFERENCE") != "1":
             stacklevel=2,
         )
 
-__all__ = ["BUILD", "RecurringTask", "SystemTimer", "TimerTask"]
+__all__ = ["BUILD", "RecurringTask", "SystemTimer", "TimerCore", "TimerTask"]

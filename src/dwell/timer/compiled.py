@@ -1,9 +1,9 @@
 """The compiled build: the same behaviour on C arrays."""
 
-from dwell.timer._core import RecurringTask, TimerCore, TimerTask  # type: ignore[import-untyped,unused-ignore]
+from dwell.timer._core import RecurringTask, TimerCore, TimerTask  # type: ignore[import-not-found]
 from dwell.timer.driver import Driver
 
-__all__ = ["RecurringTask", "SystemTimer", "TimerTask"]
+__all__ = ["RecurringTask", "SystemTimer", "TimerCore", "TimerTask"]
 
 
 class SystemTimer(Driver, TimerCore):  # type: ignore[misc]

@@ -1,21 +1,23 @@
 """The tasks of one timer: in by `add`, out when due. Neither waits nor runs anything; the driver does.
 
-This is the reference. `_core.pyx` is its compiled twin: the same behaviour on arrays instead of objects, one test suite.
+This is the reference. `_core.pyx` is its compiled twin: the same behaviour on arrays instead of objects, one test
+suite.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import SupportsIndex
 
 from dwell.clock import Clock
-from dwell.errors import Closed, InvalidType
+from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.timer.delay import FOREVER_MS, at_least, int64s, milliseconds
 from dwell.timer.delay_queue import DelayQueue
 from dwell.timer.statistic import LATENESS_BOUNDS_MS, LevelStatistics, TimerStatistics
 from dwell.timer.task import RecurringTask, TimerTask
-from dwell.timer.task_list import TaskCounter, TimerTaskEntry
+from dwell.timer.task_list import NOT_QUEUED, TaskCounter, TimerTaskEntry
 from dwell.timer.wheel import TimingWheel
 
 
@@ -60,11 +62,19 @@ class TimerCore:
         return self._counter.value
 
     def add(self, task: TimerTask) -> None:
-        """Let `task` run in `task.delay_ms` from now, O(1). One that waits already is moved. Raises `Closed` after close."""
+        """Let `task` run `task.delay_ms` from now, O(1). One that waits already is moved. After close: `Closed`."""
         if not isinstance(task, TimerTask):
             raise InvalidType(f"add takes a TimerTask, not {type(task).__name__}: {task!r}")
         now_ms = self.clock.now_ms()
         self._add_at(task, min(now_ms + task.delay_ms, FOREVER_MS), now_ms)
+
+    def schedule(self, delay_ms: SupportsIndex, callback: Callable[[], object]) -> TimerTask:
+        """Make a `TimerTask` of `callback` and add it, in one call; returns the task, to cancel it by."""
+        if callback is None:
+            raise InvalidArgument("schedule needs a callback")
+        task = TimerTask(delay_ms, callback)
+        self.add(task)
+        return task
 
     def reschedule(self, task: TimerTask, delay_ms: SupportsIndex) -> None:
         """Give `task` a new delay, counted from now, in place: O(1), whether it waits or not."""
@@ -77,7 +87,7 @@ class TimerCore:
     # Called by the driver's owner: bulk
 
     def add_many(self, delays_ms: object, tokens: object = None) -> array[int]:
-        """Start one timer a delay and return their handles. `advance_many` hands back its token (default: the handle)."""
+        """Start one timer a delay, return their handles. `advance_many` hands back the token (default: the handle)."""
         delays = int64s("delays_ms", delays_ms)
         given = None if tokens is None else int64s("tokens", tokens)
         if given is not None and len(given) != len(delays):
@@ -91,7 +101,7 @@ class TimerCore:
         return handles
 
     def cancel_many(self, handles: object) -> int:
-        """Cancel what still waits of `handles`; returns how many did. Handles that fired or are unknown are passed over."""
+        """Cancel what still waits of `handles`, return how many did. Those that fired or never were are passed over."""
         tasks = (self._handles.pop(handle, None) for handle in int64s("handles", handles))
         return sum(task.cancel() for task in tasks if task is not None)
 
@@ -125,7 +135,7 @@ class TimerCore:
             return tokens
 
     def _run_all(self, batch: list[TimerTask]) -> None:
-        """Run the tasks in order. Should an exception that is no `Exception` pass through, `batch` keeps those not run."""
+        """Run the tasks in order. If something that is no `Exception` passes through, `batch` keeps those not run."""
         done = 0
         try:
             for task in batch:
@@ -149,14 +159,16 @@ class TimerCore:
             if not (self._closed or task.is_cancelled or task.is_pending):
                 self._add_at(task, task._next_deadline_ms(now_ms), now_ms)
 
-    def _clear(self) -> None:
-        """Refuse what comes from now on and let go of all that waits."""
+    def _clear(self) -> list[TimerTask]:
+        """Refuse what comes from now on and let go of all that waits; returns the tasks among it."""
+        dropped: list[TimerTask] = []
         with self._lock:
             self._closed = True
             for bucket in self._queue.heap:
-                bucket.flush(lambda entry: setattr(entry.task, "_entry", None))
+                bucket.flush(lambda entry: self._drop(entry, dropped))
             self._queue.heap.clear()
             self._handles.clear()
+        return dropped
 
     def statistics(self) -> TimerStatistics:
         """A frozen snapshot: what waits where, and what became of the rest. O(levels * wheel size)."""
@@ -230,6 +242,12 @@ class TimerCore:
                 task._due_ms = entry.deadline_ms
             self._due.append(task)
 
+    def _drop(self, entry: TimerTaskEntry, dropped: list[TimerTask]) -> None:
+        assert entry.task is not None
+        entry.task._entry = None
+        if not isinstance(entry.task, HandleTask):
+            dropped.append(entry.task)
+
     def _wheels(self) -> Iterator[TimingWheel]:
         wheel: TimingWheel | None = self._wheel
         while wheel is not None:
@@ -247,10 +265,10 @@ class TimerCore:
                 for place, bucket in enumerate(wheel.buckets):
                     entries = list(bucket)
                     counted += len(entries)
-                    ring = [bucket.root, *entries, bucket.root]
-                    assert all(a.next is b and b.prev is a for a, b in zip(ring, ring[1:], strict=False)), "ring broken"
+                    ring = pairwise([bucket.root, *entries, bucket.root])
+                    assert all(a.next is b and b.prev is a for a, b in ring), "ring broken"
                     is_queued = any(bucket is other for other in queued)
-                    assert is_queued == (bucket.expiration_ms >= wheel.current_ms or is_queued and bool(entries))
+                    assert is_queued == (bucket.expiration_ms != NOT_QUEUED)
                     assert is_queued or not entries, "tasks in a bucket nobody waits for"
                     for entry in entries:
                         assert entry.task_list is bucket

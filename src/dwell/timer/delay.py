@@ -14,7 +14,7 @@ LONG_AGO_MS = -(2**63)
 
 
 def milliseconds(name: str, value: SupportsIndex) -> int:
-    """`value` as an int that fits in 64 bits; larger ones saturate. Booleans, floats and strings raise `InvalidType`."""
+    """`value` as an int of 64 bits; larger ones saturate. Booleans, floats and strings raise `InvalidType`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise InvalidType(f"{name} must be an int of milliseconds, not {type(value).__name__}: {value!r}")
     return max(LONG_AGO_MS, min(index(value), FOREVER_MS))

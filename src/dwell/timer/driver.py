@@ -1,16 +1,15 @@
 """What makes the wheel turn: waiting for the next bucket, and handing over what came due. Shared by both builds.
 
-Threads: any thread may add, cancel and advance. `advance_clock` waits on one condition and holds no lock of the core while
-it does; a task that becomes the next to expire wakes it. User code runs on the executor, never under a lock.
+Threads: any thread may add, cancel and advance. `advance_clock` waits on one condition and holds no lock of the core
+while it does; a task that becomes the next to expire wakes it. User code runs on the executor, never under a lock.
 """
 
 from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex
 
 from dwell.clock import Clock, SystemClock
 from dwell.errors import ErrorHandler, log_error
@@ -59,21 +58,21 @@ class Driver(Base):
 
     def advance_clock(self, timeout_ms: SupportsIndex) -> bool:
         """Wait up to `timeout_ms` for a bucket to expire, then hand over all that is due. False if nothing expired."""
-        timeout_ms = at_least("timeout_ms", timeout_ms, 0)
-        if timeout_ms:
-            self._wait(timeout_ms)
+        if timeout_ms != 0:
+            self._wait(at_least("timeout_ms", timeout_ms, 0))
         if not self._advance():
             return False
-        self._submit_due()
+        if self._due:
+            self._submit_due()
         return True
 
     def advance_many(self, timeout_ms: SupportsIndex = 0) -> array[int]:
-        """Like `advance_clock`, and hand back the tokens of the `add_many` timers that have expired since the last call."""
+        """Like `advance_clock`, and hand back the tokens of `add_many` timers expired since the last call."""
         self.advance_clock(timeout_ms)
         return self._take_tokens()
 
     def close(self) -> None:
-        """Refuse new tasks, drop those that wait, let those handed over finish. May be called twice, and from a task."""
+        """Refuse new tasks, drop those that wait, let those handed over finish. May be called twice and from a task."""
         self._clear()
         with self._condition:
             self._condition.notify_all()
@@ -114,11 +113,14 @@ class Driver(Base):
         if self._worker is not None:
             if due := self._take_due():
                 self._worker.put(due)
-        elif isinstance(self._executor, InlineExecutor):
+        elif self._executor is None or isinstance(self._executor, InlineExecutor):
             self._run_inline()
         else:
             for task in self._take_due():
-                self._guard(task, lambda task=task: self._executor.submit(self._run_one, task))
+                try:
+                    self._executor.submit(self._run_one, task)
+                except Exception as error:
+                    self._report(error, task)
 
     def _run_inline(self) -> None:
         while self._running.acquire(blocking=False):
@@ -134,12 +136,6 @@ class Driver(Base):
             # What came due between the last look and the release had nobody to run it.
             if not self._due:
                 return
-
-    def _guard(self, source: object, action: Callable[[], Any]) -> None:
-        try:
-            action()
-        except Exception as error:
-            self._report(error, source)
 
     def _report(self, error: BaseException, source: object) -> None:
         try:

@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 @final
 class InlineExecutor(Executor):
-    """Runs what it is given at once, in the caller's thread: with a manual clock, tests need neither threads nor waits."""
+    """Runs what it is given at once, in the caller's thread: with a manual clock, tests need no threads."""
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         future: Future[R] = Future()

@@ -4,7 +4,7 @@ from dwell.timer.core import TimerCore
 from dwell.timer.driver import Driver
 from dwell.timer.task import RecurringTask, TimerTask
 
-__all__ = ["RecurringTask", "SystemTimer", "TimerTask"]
+__all__ = ["RecurringTask", "SystemTimer", "TimerCore", "TimerTask"]
 
 
 class SystemTimer(Driver, TimerCore):

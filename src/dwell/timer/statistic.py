@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Lateness is counted in powers of two: lateness[0] is on time, lateness[i] is up to LATENESS_BOUNDS_MS[i] (2^i - 1), and
-# the last one is everything beyond the last bound (about 18 minutes).
-LATENESS_BOUNDS_MS = tuple(2**i - 1 for i in range(21))
+# Lateness is counted in powers of two: lateness[0] is on time, lateness[i] is up to LATENESS_BOUNDS_MS[i] = 2^i - 1,
+# and the last one is everything beyond the last bound (about 18 minutes).
+LATENESS_BOUNDS_MS: tuple[int, ...] = tuple((1 << i) - 1 for i in range(21))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from threading import RLock
 from typing import final
 
-from dwell.timer.delay import LONG_AGO_MS
 from dwell.timer.task import TimerTask
 
-# The expiration of a bucket outside the delay queue: before every 64-bit time.
-NOT_QUEUED = LONG_AGO_MS - 1
+# The expiration of a bucket outside the delay queue: before the start of every bucket of 64-bit times.
+NOT_QUEUED = -(2**128)
 
 
 @final
@@ -40,7 +39,9 @@ class TimerTaskEntry:
         self.expiration_ms = expiration_ms
         self.counter = counter
         self.task_list: TimerTaskList | None = None
-        self.prev = self.next = self
+        # The neighbours in the ring; unset while the entry is in no bucket, so that nothing keeps it alive.
+        self.prev: TimerTaskEntry
+        self.next: TimerTaskEntry
 
     def remove(self) -> bool:
         """Take the entry out of whatever bucket it is in; False if it is in none."""
@@ -49,6 +50,8 @@ class TimerTaskEntry:
             if self.task_list is None:
                 return False
             self.task_list.remove(self)
+            if self.task is not None:
+                self.task._entry = None
             return True
 
     def cancel(self) -> bool:
@@ -66,7 +69,8 @@ class TimerTaskList:
 
     def __init__(self, counter: TaskCounter) -> None:
         self.counter = counter
-        self.root = TimerTaskEntry(None, NOT_QUEUED, counter)
+        self.root = root = TimerTaskEntry(None, NOT_QUEUED, counter)
+        root.prev = root.next = root
         self.expiration_ms = NOT_QUEUED
 
     def set_expiration(self, expiration_ms: int) -> bool:
@@ -85,7 +89,7 @@ class TimerTaskList:
     def remove(self, entry: TimerTaskEntry) -> None:
         """Unlink, O(1)."""
         entry.prev.next, entry.next.prev = entry.next, entry.prev
-        entry.prev = entry.next = entry
+        del entry.prev, entry.next
         entry.task_list = None
         self.counter.value -= 1
 

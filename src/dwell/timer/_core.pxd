@@ -1,0 +1,75 @@
+# The C layout, for compiled layers above the timer: they may subclass TimerTask and call the core without a Python call.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+
+cdef struct Node:
+    int64_t deadline_ms
+    # A task (a reference the timer owns) or the token of a bulk timer, as `is_token` says.
+    int64_t payload
+    uint32_t bucket
+    # Its slot in the bucket; in a free node, the next free one.
+    uint32_t place
+    # Goes into the handle, so that the handle of a timer long gone does not cancel the node's next tenant.
+    uint32_t generation
+    bint is_token
+
+
+cdef struct Bucket:
+    # Node numbers in insertion order, with gaps where tasks were cancelled.
+    uint32_t *slots
+    uint32_t used
+    uint32_t capacity
+    uint32_t live
+    bint queued
+    int64_t expiration
+
+
+cdef struct Level:
+    # Times in ticks of the timer; unsigned where a span may take all 64 bits.
+    int64_t tick
+    uint64_t interval
+    int64_t current
+
+
+cdef struct Queued:
+    int64_t expiration
+    uint32_t bucket
+
+
+cdef class TimerTask:
+    cdef readonly int64_t delay_ms
+    cdef object callback
+    # The core it waits in, borrowed: a core that goes away clears it. NULL when the task does not wait.
+    cdef void *core
+    cdef uint32_t node
+    cdef unsigned char flags
+
+
+cdef class RecurringTask(TimerTask):
+    cdef readonly int64_t period_ms
+    cdef int64_t due_ms
+
+
+cdef class TimerCore:
+    cdef readonly object clock
+    cdef readonly int64_t tick_ms
+    cdef readonly uint32_t wheel_size
+    cdef public bint _closed
+    cdef public list _due
+    cdef int clock_kind
+    cdef Node *nodes
+    cdef uint32_t node_count, node_capacity, free_node
+    cdef Bucket *buckets
+    cdef Level levels[64]
+    cdef int level_count
+    cdef Queued *queue
+    cdef uint32_t queue_count, queue_capacity
+    cdef int64_t *tokens
+    cdef Py_ssize_t token_count, token_capacity
+    cdef int64_t current
+    cdef int64_t pending, cascades, fired, cancelled
+    cdef int64_t lateness[22]
+
+    cdef int64_t now(self) except? -1
+    cdef int add_at(self, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1
