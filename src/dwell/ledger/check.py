@@ -1,9 +1,10 @@
+# cython: annotation_typing=False
 """Is a row an operation at all, and are two rows the same one? The contract's clauses on rejection and repeats."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dwell.errors import InvalidType
 from dwell.ledger.reason import MAX_MS, MIN_MS, Reason
@@ -12,44 +13,27 @@ from dwell.ledger.value import Need
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dwell.ledger.value import Event, Wait
+    from dwell.ledger.value import Event
 
 Content = tuple[object, ...]
 
-
-class SoundNeed(Protocol):
-    """A need of an operation that was found to have no fault."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def level(self) -> int | None: ...
+# A Wait, or a plain tuple of the same fields.
+Row = tuple["str | None", "Sequence[Need] | None", "int | None", "int | None", "int | None", "int | None"]
 
 
-class SoundWait(Protocol):
-    """An operation that was found to have no fault: what may not be null is not."""
-
-    @property
-    def op_id(self) -> str: ...
-    @property
-    def needs(self) -> Sequence[SoundNeed]: ...
-    @property
-    def delay_ms(self) -> int: ...
-    @property
-    def submitted_at_ms(self) -> int: ...
-    @property
-    def quorum(self) -> int | None: ...
-    @property
-    def volume(self) -> int | None: ...
-
-
-def fault(wait: Wait) -> str | None:
+def fault(
+    op_id: str | None,
+    needs: Sequence[Need] | None,
+    delay_ms: int | None,
+    submitted_at_ms: int | None,
+    quorum: int | None,
+    volume: int | None,
+) -> str | None:
     """The reason to reject this row for a fault of its own, None if it has none.
 
     The order of the questions is the order of `Reason`. A value of a wrong kind (a delay that is a string) is a fault
     of the program, not of the data, and raises InvalidType.
     """
-    op_id, needs, delay_ms, submitted_at_ms, quorum, volume = wait
     if not isinstance(op_id, str):
         _must_be_null("op_id", op_id, "a string")
         return Reason.OP_ID_NULL.text()
@@ -75,20 +59,27 @@ def fault(wait: Wait) -> str | None:
 
 
 def _fault_of_needs(needs: Sequence[Need]) -> str | None:
-    null = False
+    has_null = False
     for need in needs:
-        if need is not None and not isinstance(need, Need):
+        if need is None:
+            has_null = True
+            continue
+        if not isinstance(need, Need):
             raise InvalidType(f"needs must hold Need, not {need!r}")
-        if need is None or need.key is None:
-            null = True
-        elif not isinstance(need.key, str):
-            raise InvalidType(f"the key of a need must be a string, not {need.key!r}")
-        elif need.level is not None and not isinstance(need.level, int):
-            raise InvalidType(f"the level of a need must be an integer, not {need.level!r}")
-    if null:
+        key, level = need
+        if key is None:
+            has_null = True
+        elif not isinstance(key, str):
+            raise InvalidType(f"the key of a need must be a string, not {key!r}")
+        if level is not None and not isinstance(level, int):
+            raise InvalidType(f"the level of a need must be an integer, not {level!r}")
+    if has_null:
         return Reason.KEY_NULL.text()
-    if len(needs) > 1 and len({need.key for need in needs}) < len(needs):
-        keys = sorted(str(need.key) for need in needs)
+    # One need or two, the usual case, are judged without a set.
+    if len(needs) == 1 or (len(needs) == 2 and needs[0][0] != needs[1][0]):
+        return None
+    if len({need[0] for need in needs}) < len(needs):
+        keys = sorted([str(need[0]) for need in needs])
         return Reason.KEY_REPEATED.text(next(a for a, b in pairwise(keys) if a == b))
     return None
 
@@ -135,19 +126,19 @@ def _must_be_null(field: str, value: object, kind: str) -> None:
         raise InvalidType(f"{field} must be {kind}, not {value!r}")
 
 
-def content(wait: Wait | SoundWait) -> Content:
+def content(row: Row) -> Content:
     """What makes two rows under one op_id the same operation: everything but the order of the needs.
 
     Contents of rows without faults compare in the order of the contract's "First": time, delay, needs, quorum, volume,
     null before any value.
     """
-    needs = None if wait.needs is None else tuple(sorted(_need_order(need) for need in wait.needs))
+    _, needs, delay_ms, submitted_at_ms, quorum, volume = row
     return (
-        _null_first(wait.submitted_at_ms),
-        _null_first(wait.delay_ms),
-        (needs is not None, needs),
-        _null_first(wait.quorum),
-        _null_first(wait.volume),
+        _null_first(submitted_at_ms),
+        _null_first(delay_ms),
+        (needs is not None, tuple(sorted([_need_order(need) for need in needs or ()]))),
+        _null_first(quorum),
+        _null_first(volume),
     )
 
 
@@ -155,8 +146,9 @@ def _null_first(value: int | None) -> tuple[bool, int]:
     return (value is not None, value or 0)
 
 
-def _need_order(need: Need | SoundNeed | None) -> tuple[bool, str, bool, int]:
+def _need_order(need: tuple[str | None, int | None] | None) -> tuple[bool, str, bool, int]:
     # A null in place of a need is read as a need with a null key.
     if need is None:
         return (False, "", False, 0)
-    return (need.key is not None, need.key or "", need.level is not None, need.level or 0)
+    key, level = need
+    return (key is not None, key or "", level is not None, level or 0)

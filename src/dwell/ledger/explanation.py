@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dwell.ledger.engine import Operation
+    from dwell.ledger.operation import Operation
     from dwell.ledger.value import Outcome
 
 
@@ -50,24 +50,24 @@ class Explanation:
 
 def explain(operation: Operation) -> Explanation:
     """Read the state of an operation; whoever drives the engine must keep it still meanwhile."""
-    wait = operation.wait
+    _, _, _, _, quorum, volume = operation.row
     needs = []
     reached = 0
-    for need, key in zip(wait.needs, operation.keys, strict=False):
-        if wait.volume is None:
-            since_ms = (operation.met or {}).get(need.key)
+    for (name, level), key in zip(operation.needs, operation.keys or (), strict=False):
+        if volume is None:
+            since_ms = (operation.met or {}).get(name)
         else:
-            excess = max(0, key.level - (need.level or 0)) if key.level is not None else 0
+            excess = max(0, key.level - (level or 0)) if key.level is not None else 0
             since_ms = key.rose_at if excess else None
             reached += excess
-        needs.append(NeedState(key=need.key, level=need.level, key_level=key.level, met_since_ms=since_ms))
+        needs.append(NeedState(key=name, level=level, key_level=key.level, met_since_ms=since_ms))
     return Explanation(
-        op_id=wait.op_id,
-        submitted_at_ms=wait.submitted_at_ms,
+        op_id=operation.op_id,
+        submitted_at_ms=operation.submitted_at_ms,
         deadline_ms=operation.deadline_ms,
         needs=tuple(needs),
-        required=None if wait.volume is not None else wait.quorum or len(wait.needs),
-        volume=wait.volume,
-        volume_reached=None if wait.volume is None else reached,
+        required=None if volume is not None else quorum or len(operation.needs),
+        volume=volume,
+        volume_reached=None if volume is None else reached,
         outcome=operation.outcome,
     )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from dwell.ledger.engine import Operation
     from dwell.ledger.ledger import Ledger
+    from dwell.ledger.operation import Operation
     from dwell.ledger.value import Outcome
 
 
@@ -29,7 +29,7 @@ class Ticket:
 
     @property
     def op_id(self) -> str | None:
-        return self._operation.wait.op_id
+        return self._operation.op_id
 
     @property
     def outcome(self) -> Outcome | None:

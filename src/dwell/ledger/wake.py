@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from dwell.errors import ErrorHandler
-    from dwell.ledger.engine import Operation
+    from dwell.ledger.operation import Operation
 
     Waiter = Callable[[], object] | asyncio.Future[None]
 
