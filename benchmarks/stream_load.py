@@ -1,6 +1,6 @@
 """The load of `bench_stream`: Parquet files, one of each kind a micro-batch.
 
-Operation i is submitted at i × STEP_MS. Most of its keys have their event half a second later, the rest never; a second
+Operation i is submitted at i * STEP_MS. Most of its keys have their event half a second later, the rest never; a second
 event on each key changes nothing. Pending operations wait on keys of their own, from the beginning to the end.
 """
 

@@ -78,7 +78,5 @@ class Feed:
 
 def outcomes(frame: DataFrame) -> list[Outcome]:
     """A frame of outcomes, collected."""
-    rows = frame.select(
-        "op_id", "outcome", F.unix_millis("finished_at"), "waited_ms", "completed_by", "reason"
-    )
+    rows = frame.select("op_id", "outcome", F.unix_millis("finished_at"), "waited_ms", "completed_by", "reason")
     return [Outcome(*row) for row in rows.collect()]

@@ -76,12 +76,10 @@ class Shards:
         self.shown: list[dict[str, Any]] = []
         self.pending = 0
 
-    def batch(
-        self, waits: Sequence[Wait], events: Sequence[Event], now_ms: int | None = None
-    ) -> list[Outcome]:
+    def batch(self, waits: Sequence[Wait], events: Sequence[Event], now_ms: int | None = None) -> list[Outcome]:
         rows = [KeyRows() for _ in range(self.terms.shards)]
         own = [[] for _ in range(self.terms.shards)]  # type: list[list[pa.RecordBatch]]
-        sound = [wait for wait in waits if fault(wait) is None]
+        sound = [wait for wait in waits if fault(*wait) is None]
         usable = [event for event in events if is_usable_event(event)]
         beat = Beat(now_ms=now_ms)
         times = [wait.submitted_at_ms for wait in sound if wait.submitted_at_ms is not None]
@@ -94,9 +92,7 @@ class Shards:
         for row in rows:
             row.beat = beat
         for event in usable:
-            batch = pa.RecordBatch.from_pylist(
-                [{"key": event.key, "at": event.at_ms, "level": event.level}], EVENT
-            )
+            batch = pa.RecordBatch.from_pylist([{"key": event.key, "at": event.at_ms, "level": event.level}], EVENT)
             rows[self._shard(number(event.key))].events.append(batch)
         for wait in waits:
             own[self._shard(number(wait.op_id))].append(operation(wait))
@@ -118,9 +114,7 @@ class Shards:
         self.pending = 0
         for shard, journal in enumerate(self.ops):
             late = [row for row in shown if self._shard(row.column("hash")[0].as_py() or 0) == shard]
-            said = operations.step(
-                journal, self.terms, OPS, OperationRows(until, own[shard], met[shard], late)
-            )
+            said = operations.step(journal, self.terms, OPS, OperationRows(until, own[shard], met[shard], late))
             self.shown += said.late.to_pylist()
             self.pending += said.pending
             outcomes += [
@@ -172,7 +166,7 @@ def operation(wait: Wait) -> pa.RecordBatch:
         "needs": needs,
         "quorum": wait.quorum,
         "volume": wait.volume,
-        "fault": fault(wait),
+        "fault": fault(*wait),
     }
     return pa.RecordBatch.from_pylist([row], OPS)
 

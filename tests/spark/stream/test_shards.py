@@ -42,9 +42,7 @@ def history(rng: Random, size: int) -> tuple[list[Wait], list[Event]]:
     return list(fits), events
 
 
-def arrivals(
-    rng: Random, waits: Sequence[Wait], events: Sequence[Event], lateness_ms: int
-) -> list[Wait | Event]:
+def arrivals(rng: Random, waits: Sequence[Wait], events: Sequence[Event], lateness_ms: int) -> list[Wait | Event]:
     """The rows in an order in which none is later than allowed."""
 
     def arrival(row: Wait | Event) -> tuple[float, float]:
@@ -73,9 +71,7 @@ def run(shards: Shards, rows: Sequence[Wait | Event], rng: Random) -> list[Outco
 
 
 @pytest.mark.parametrize("short_log", [-1, 3, 4096])
-def test_any_cut_of_any_history_settles_as_replay_does(
-    short_log: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_cut_of_any_history_settles_as_replay_does(short_log: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "SHORT_LOG", short_log)
     for seed in range(SEEDS):
         rng = Random(seed)
@@ -112,7 +108,7 @@ def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
     for seed in range(LATE_SEEDS):
         rng = Random(seed)
         waits, events = history(rng, 10)
-        waits = [wait for wait in waits if not fault(wait)]
+        waits = [wait for wait in waits if not fault(*wait)]
         events = [event for event in events if is_usable_event(event)]
         rows = arrivals(rng, waits, events, rng.choice((3, 30)))
         shards = Shards(terms(0, shards=rng.choice((1, 3)), remember_ms=10**15, late_events=True))
@@ -137,8 +133,8 @@ def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
                 shown += len(expected)
         said += shards.batch([], [], FAR_MS) + shards.batch([], [], FAR_MS + 10)
         taken_waits, taken_events = split(taken)
-        timely_ids = {content(wait) + (wait.op_id,) for wait in taken_waits}
-        too_late = {wait.op_id: wait for wait in waits if content(wait) + (wait.op_id,) not in timely_ids}
+        timely_ids = {(*content(wait), wait.op_id) for wait in taken_waits}
+        too_late = {wait.op_id: wait for wait in waits if (*content(wait), wait.op_id) not in timely_ids}
         rejected = [one for one in said if (one.reason or "").startswith(Reason.TOO_LATE.value)]
         assert {one.op_id for one in rejected} == set(too_late), f"seed {seed}"
         rest = Counter(said) - Counter(rejected)

@@ -61,9 +61,7 @@ def stirred(all_: Operations, since: int, until: int) -> Operations:
     asked = (ints(ops, "submitted") >= since) | ((due >= since) & (due < until))
     news = all_.met.column("hash").filter(pa.array(ints(all_.met, "at") >= since))
     hashes = pa.concat_arrays([ops.column("hash").filter(pa.array(asked)), news])
-    return Operations(
-        *(where(part, among(part.column("hash"), hashes)) for part in (ops, all_.met, all_.known))
-    )
+    return Operations(*(where(part, among(part.column("hash"), hashes)) for part in (ops, all_.met, all_.known)))
 
 
 def decide(asked: Operations, until: int) -> Decisions:

@@ -1,8 +1,8 @@
 """What a shard keeps between micro-batches: a small header, a snapshot, and a log of what came since.
 
-A micro-batch writes what it brought to the end of the log, so its cost follows what arrived. When the log has grown to a
-part of the snapshot's size both are folded into a new snapshot, so a row is rewritten a few times in its life, however
-many batches it waits.
+A micro-batch writes what it brought to the end of the log, so what it writes follows what arrived. When the log has grown
+to a part of the snapshot's size both are folded into a new snapshot, so a row is rewritten a few times in its life,
+however many batches it waits.
 """
 
 from __future__ import annotations

@@ -98,6 +98,5 @@ def _fold(
 def _earliest(events: pa.RecordBatch, needs: pa.RecordBatch, from_: int) -> int:
     """The first row at or after a time: nothing is to be done before the watermark passes it."""
     return min(
-        int(times[times >= from_].min(initial=NEVER))
-        for times in (ints(events, "at"), ints(needs, "submitted"))
+        int(times[times >= from_].min(initial=NEVER)) for times in (ints(events, "at"), ints(needs, "submitted"))
     )

@@ -89,9 +89,7 @@ def _would_meet(event: dict[str, Any], need: dict[str, Any]) -> bool:
 
 def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatch:
     """The late events as SHOWN rows: with each outcome they would have changed, or alone."""
-    return pa.RecordBatch.from_pylist(
-        [row for event in late.to_pylist() for row in _shown(all_, event, until)], SHOWN
-    )
+    return pa.RecordBatch.from_pylist([row for event in late.to_pylist() for row in _shown(all_, event, until)], SHOWN)
 
 
 def _shown(all_: Operations, event: dict[str, Any], until: int) -> Iterator[dict[str, Any]]:

@@ -23,9 +23,7 @@ class Keys(NamedTuple):
         return cls(empty(KEY), empty(NEED))
 
 
-def meet(
-    known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int, until: int
-) -> pa.RecordBatch:
+def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch:
     """The needs met at a time in [since, until), as MET rows.
 
     `needs` and `events` are all that came since `known`, in any order, repeats included. What was met before `since` is
@@ -46,9 +44,7 @@ def meet(
     )
     volume = flags(needs, "volume")
     plain = where(needs, ~volume)
-    return joined(
-        [_met(plain, first_met(line, plain), since), _rises(line, where(needs, volume), since)], MET
-    )
+    return joined([_met(plain, first_met(line, plain), since), _rises(line, where(needs, volume), since)], MET)
 
 
 def fold(

@@ -105,10 +105,8 @@ def _next(ops: pa.RecordBatch, until: int) -> int:
     return int(times[times >= until].min(initial=NEVER))
 
 
-def _refuse(
-    ops: pa.RecordBatch, known: Operations, terms: Terms, since: int
-) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Operations with a fault of their own, or too late: their outcomes, and what to remember so that a repeat has none.
+def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, since: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Operations with a fault of their own, or too late: their outcomes, and what to remember of them.
 
     A late row that repeats an operation we know is no second operation.
     """
@@ -118,9 +116,7 @@ def _refuse(
     repeats = _pairs(ops, known.ops) | _pairs(ops, known.known)
     ops = where(ops, ~named | (once & ~repeats))
     named = pc.fill_null(pc.not_equal(ops.column("op_id"), ""), False)
-    late = pc.binary_join_element_wise(
-        Reason.TOO_LATE.value, pc.cast(ops.column("submitted"), pa.string()), ": "
-    )
+    late = pc.binary_join_element_wise(Reason.TOO_LATE.value, pc.cast(ops.column("submitted"), pa.string()), ": ")
     nothing = pa.nulls(ops.num_rows, pa.int64())
     outcomes = pa.RecordBatch.from_arrays(
         [

@@ -27,10 +27,7 @@ PACKED = (
 _PACKED = pa.schema(
     [
         ("shard", pa.int32()),
-        *(
-            (name, pa.int64())
-            for name in ("now", "op_rows", "op_latest", "event_rows", "event_latest", "aside")
-        ),
+        *((name, pa.int64()) for name in ("now", "op_rows", "op_latest", "event_rows", "event_latest", "aside")),
         *((name, pa.binary()) for name in ("ops", "needs", "events")),
     ]
 )
@@ -67,9 +64,7 @@ def _packs(
         }
         nothing = [None] * shards
         columns["shard"] = list(range(shards))
-        yield pa.RecordBatch.from_pydict(
-            {name: columns.get(name, nothing) for name in _PACKED.names}, schema=_PACKED
-        )
+        yield pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in _PACKED.names}, schema=_PACKED)
 
 
 def _gathered(batches: Rows) -> Iterator[pa.RecordBatch]:
@@ -142,9 +137,7 @@ def _beats(rows: pa.RecordBatch, _shards: int) -> dict[str, Any]:
     return {"now": pc.max(rows.column("now")).as_py()}
 
 
-def _shares(
-    rows: pa.RecordBatch, hashes: np.ndarray[Any, np.dtype[np.int64]], shards: int
-) -> list[bytes | None]:
+def _shares(rows: pa.RecordBatch, hashes: np.ndarray[Any, np.dtype[np.int64]], shards: int) -> list[bytes | None]:
     cut: list[bytes | None] = [None] * shards
     for shard, share in shares(rows, hashes % shards, shards):
         cut[shard] = dump(share)

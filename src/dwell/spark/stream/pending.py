@@ -25,8 +25,8 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
     """The operations that wait as of the last finished micro-batch of a settlement: `op_id, submitted_at, deadline,
     needs, quorum, volume, watermark`.
 
-    Each of `needs` has, beside `key` and `level`, `met_at`: when it was met (with `volume`: when the key first rose above
-    the need's level), or null if it is waited for. The query may be running.
+    Each of `needs` has, beside `key` and `level`, `met_at`: when it was met (with `volume`: when the key first rose
+    above the need's level), or null if it is waited for. The query may be running.
     """
     operator = _operator(spark, checkpoint)
 
@@ -112,9 +112,7 @@ def _waiting(ops: pa.RecordBatch, met: pa.RecordBatch) -> list[dict[str, Any]]:
         {
             **{name: op[name] for name in ("op_id", "submitted", "quorum", "volume")},
             "deadline": op["submitted"] + op["delay"],
-            "needs": [
-                {**need, "met": first.get((op["hash"], op["tag"], no))} for no, need in enumerate(op["needs"])
-            ],
+            "needs": [{**need, "met": first.get((op["hash"], op["tag"], no))} for no, need in enumerate(op["needs"])],
         }
         for op in ops.to_pylist()
     ]

@@ -9,15 +9,14 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from dwell.errors import InvalidArgument
-from dwell.ledger.reason import MAX_MS, MIN_MS
 from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
-from dwell.spark.fault import fault
-from dwell.spark.schema import extra_names, plain_events, plain_operations, timestamp
+from dwell.spark.schema import extra_names, in_range, plain_events, plain_operations, timestamp
 from dwell.spark.stream.operations import outcome_schema
 from dwell.spark.stream.pack import OP_COLUMNS, PACKED, pack_beats, pack_events, pack_operations
 from dwell.spark.stream.processor import LINK, NEWS, KeyProcessor, OperationProcessor
 from dwell.spark.stream.terms import Terms
 from dwell.spark.stream.unpack import BESIDE, LATE, OUTCOME, unpack
+from dwell.spark.wait import judge
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -57,38 +56,25 @@ def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptio
 
 def _waits(operations: DataFrame) -> DataFrame:
     """OP_COLUMNS, `extra` if any, and `key_hashes`."""
-    plain = plain_operations(operations).withColumn("fault", fault())
-    sound = F.col("fault").isNull()
-    content = F.struct("submitted_ms", "delay_ms", "needs", "quorum", "volume")
-    exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
+    judged = judge(plain_operations(operations))
+    columns = {"hash": F.xxhash64("op_id"), "submitted": F.col("submitted_ms"), "delay": F.col("delay_ms")}
     hashes = F.transform("needs", lambda need: F.xxhash64(need["key"]))
-    columns = {
-        "hash": F.xxhash64("op_id"),
-        "tag": F.when(sound, exact).otherwise(F.xxhash64(F.to_json(content))),
-        "submitted": F.col("submitted_ms"),
-        "delay": F.col("delay_ms"),
-    }
-    extra = ["extra"] if "extra" in plain.columns else []
-    return plain.select(
+    return judged.select(
         *(columns.get(name, F.col(name)).alias(name) for name in OP_COLUMNS),
-        *extra,
-        F.when(sound, hashes).alias("key_hashes"),
+        *(["extra"] if "extra" in judged.columns else []),
+        F.when(F.col("fault").isNull(), hashes).alias("key_hashes"),
     )
 
 
-def _or_zero(name: str) -> Column:
-    return F.coalesce(F.col(name), F.lit(0))
-
-
 def _events(events: DataFrame) -> DataFrame:
-    usable = F.col("key").isNotNull() & F.col("at_ms").between(MIN_MS, MAX_MS)
+    usable = F.col("key").isNotNull() & in_range(F.col("at_ms"))
     return plain_events(events).select(
         "key", F.col("at_ms").alias("at"), "level", F.when(usable, F.xxhash64("key")).alias("hash")
     )
 
 
 def _beats(spark: SparkSession) -> DataFrame:
-    """A row a second, so that batches come when no input does; within a batch the current time is one and replayable."""
+    """A row a second, so that batches come when no input does. A batch run again has the same current time."""
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
     return beats.select(F.unix_millis(F.current_timestamp()).alias("now"))
 
@@ -98,9 +84,7 @@ def _row_type(ops: T.StructType) -> T.StructType:
     row = T.StructType()
     for field in outcome_schema(to_arrow_schema(ops)):
         # Not there in rows that are no outcome.
-        row = row.add(
-            field.name, ops["extra"].dataType if field.name == "extra" else from_arrow_type(field.type)
-        )
+        row = row.add(field.name, ops["extra"].dataType if field.name == "extra" else from_arrow_type(field.type))
     for field in BESIDE:
         row = row.add(field.name, from_arrow_type(field.type))
     return row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from dwell.spark.stream import keys, operations
 from dwell.spark.stream.clock import EVENTS, OPERATIONS
@@ -35,7 +35,7 @@ class KeyProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._journal = StateJournal(handle, "keys", keys.SNAPSHOT, keys.LOG)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         shards, own, aside = self._terms.shards, int(key[0]), 0
         given, ops = KeyRows(), list[bytes]()
         for row in rows:
@@ -80,7 +80,7 @@ class OperationProcessor(StatefulProcessor):
         schemas = snapshot_schemas(self._schema)
         self._journal = StateJournal(handle, "operations", schemas, schemas)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: ARG002
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
         given, late, aside = OperationRows(0), 0, 0
         for row in rows:
             given.until = row.until

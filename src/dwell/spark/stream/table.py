@@ -40,8 +40,8 @@ NEED = pa.schema(
 # A key's level, when it last rose, and when the key was last heard of.
 KEY = pa.schema([("key", pa.string()), ("level", pa.int64()), ("rose", pa.int64()), ("seen", pa.int64())])
 
-# A need is met at `at`. For an operation with a volume, instead: its key rose to `level` (at `rose`, which may be before
-# the submission and is then counted at it).
+# A need is met at `at`. For an operation with a volume, instead: its key rose to `level` at `rose`, which may be before
+# the submission; `at` never is.
 MET = pa.schema(
     [
         ("hash", pa.int64()),

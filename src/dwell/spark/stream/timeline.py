@@ -1,8 +1,8 @@
 """The events of some keys in order of time, and what they say of needs.
 
-All rows stand in one array sorted by (key, time). Levels are replaced by their rank, keys by a code, and `code * width +
-rank` puts both into one integer. Its running maximum is then the level of each key at each event, starts anew with each
-key by itself, and is sorted: the first event at which a key reaches a level is one binary search.
+All rows stand in one array sorted by (key, time). Levels are replaced by their rank, keys by a code, and
+`code * width + rank` puts both into one integer. Its running maximum is then the level of each key at each event, starts
+anew with each key by itself, and is sorted: the first event at which a key reaches a level is one binary search.
 
     key     a  a  a  a     b  b
     at      1  3  5  9     2  4
