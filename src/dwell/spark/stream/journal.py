@@ -1,7 +1,7 @@
 """What a shard keeps between micro-batches: a small header, a snapshot, and a log of what came since.
 
-A micro-batch writes what it brought to the end of the log, so what it writes follows what arrived. When the log has grown
-to a part of the snapshot's size both are folded into a new snapshot, so a row is rewritten a few times in its life,
+A micro-batch writes what it brought to the end of the log: what it writes follows what arrived. When the log has
+grown to a part of the snapshot's size both are folded into a new snapshot: a row is rewritten a few times in its life,
 however many batches it waits.
 """
 

@@ -35,7 +35,7 @@ class KeyProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._journal = StateJournal(handle, "keys", keys.SNAPSHOT, keys.LOG)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:
         shards, own, aside = self._terms.shards, int(key[0]), 0
         given, ops = KeyRows(), list[bytes]()
         for row in rows:
@@ -80,7 +80,7 @@ class OperationProcessor(StatefulProcessor):
         schemas = snapshot_schemas(self._schema)
         self._journal = StateJournal(handle, "operations", schemas, schemas)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:
         given, late, aside = OperationRows(0), 0, 0
         for row in rows:
             given.until = row.until

@@ -1,7 +1,7 @@
 """The events of some keys in order of time, and what they say of needs.
 
 All rows stand in one array sorted by (key, time). Levels are replaced by their rank, keys by a code, and
-`code * width + rank` puts both into one integer. Its running maximum is then the level of each key at each event, starts
+`code * width + rank` puts both into one integer. Its running maximum is the level of each key at each event, starts
 anew with each key by itself, and is sorted: the first event at which a key reaches a level is one binary search.
 
     key     a  a  a  a     b  b
@@ -80,7 +80,8 @@ class Timeline:
 
     def level_at(self, row: Ints) -> Ints:
         """The level of the key at these rows of the timeline, which must have one."""
-        return self.levels[self._peak[row] % self._width - 1]
+        levels: Ints = self.levels[self._peak[row] % self._width - 1]
+        return levels
 
     def _moments(self, code: Ints, at: Ints) -> Ints:
         return code * (len(self._instants) + 1) + np.searchsorted(self._instants, at)
