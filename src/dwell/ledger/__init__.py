@@ -1,1 +1,30 @@
-"""Waits declared as data, and what becomes of them."""
+"""Waits declared as data, and what becomes of them.
+
+`value.py` has the rows, `check.py` and `reason.py` say which are rejected, `engine.py` decides. `ledger.py` runs the
+engine live (`ticket.py` is the caller's end, `wake.py` wakes it), `replay.py` over recorded rows.
+"""
+
+from __future__ import annotations
+
+from dwell.ledger.explanation import Explanation, NeedState
+from dwell.ledger.ledger import Ledger
+from dwell.ledger.reason import Reason
+from dwell.ledger.replay import Replay, replay
+from dwell.ledger.statistics import LedgerStatistics
+from dwell.ledger.ticket import Ticket
+from dwell.ledger.value import Event, Need, Outcome, Wait
+
+__all__ = [
+    "Event",
+    "Explanation",
+    "Ledger",
+    "LedgerStatistics",
+    "Need",
+    "NeedState",
+    "Outcome",
+    "Reason",
+    "Replay",
+    "Ticket",
+    "Wait",
+    "replay",
+]

@@ -1,0 +1,156 @@
+# cython: annotation_typing=False
+"""Is a row an operation at all, and are two rows the same one? The contract's clauses on rejection and repeats."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from dwell.errors import InvalidType
+from dwell.ledger.reason import MAX_MS, MIN_MS, Reason
+from dwell.ledger.value import Need
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dwell.ledger.value import Event
+
+Content = tuple[object, ...]
+
+
+def fault(
+    op_id: str | None,
+    needs: Sequence[Need] | None,
+    delay_ms: int | None,
+    submitted_at_ms: int | None,
+    quorum: int | None,
+    volume: int | None,
+) -> str | None:
+    """The reason to reject this row for a fault of its own, None if it has none.
+
+    The order of the questions is the order of `Reason`. A value of a wrong kind (a delay that is a string) is a fault
+    of the program, not of the data, and raises InvalidType.
+    """
+    if not isinstance(op_id, str):
+        _must_be_null("op_id", op_id, "a string")
+        return Reason.OP_ID_NULL.text()
+    if not op_id:
+        return Reason.OP_ID_EMPTY.text()
+    if not isinstance(submitted_at_ms, int):
+        _must_be_null("submitted_at_ms", submitted_at_ms, "an integer")
+        return Reason.SUBMITTED_AT_NULL.text()
+    if not MIN_MS <= submitted_at_ms <= MAX_MS:
+        return Reason.SUBMITTED_AT_RANGE.text(submitted_at_ms)
+    if not isinstance(delay_ms, int):
+        _must_be_null("delay_ms", delay_ms, "an integer")
+        return Reason.DELAY_NULL.text()
+    if delay_ms < 0:
+        return Reason.DELAY_NEGATIVE.text(delay_ms)
+    if submitted_at_ms + delay_ms > MAX_MS:
+        return Reason.DEADLINE_RANGE.text(delay_ms)
+    if needs is None:
+        return Reason.NEEDS_NULL.text()
+    if not needs:
+        return Reason.NEEDS_EMPTY.text()
+    return _fault_of_needs(needs) or _fault_of_condition(needs, quorum, volume)
+
+
+def _fault_of_needs(needs: Sequence[Need]) -> str | None:
+    has_null = False
+    for need in needs:
+        if need is None:
+            has_null = True
+            continue
+        if not isinstance(need, Need):
+            raise InvalidType(f"needs must hold Need, not {need!r}")
+        key, level = need
+        if key is None:
+            has_null = True
+        elif not isinstance(key, str):
+            raise InvalidType(f"the key of a need must be a string, not {key!r}")
+        if level is not None and not isinstance(level, int):
+            raise InvalidType(f"the level of a need must be an integer, not {level!r}")
+    if has_null:
+        return Reason.KEY_NULL.text()
+    # One need or two, the usual case, are judged without a set.
+    if len(needs) == 1 or (len(needs) == 2 and needs[0][0] != needs[1][0]):
+        return None
+    if len({need[0] for need in needs}) < len(needs):
+        keys = sorted([str(need[0]) for need in needs])
+        return Reason.KEY_REPEATED.text(next(a for a, b in pairwise(keys) if a == b))
+    return None
+
+
+def _fault_of_condition(needs: Sequence[Need], quorum: int | None, volume: int | None) -> str | None:
+    if quorum is not None:
+        if not isinstance(quorum, int):
+            raise InvalidType(f"quorum must be an integer, not {quorum!r}")
+        if not 1 <= quorum <= len(needs):
+            return Reason.QUORUM_RANGE.text(quorum)
+    if volume is not None:
+        if not isinstance(volume, int):
+            raise InvalidType(f"volume must be an integer, not {volume!r}")
+        if volume <= 0:
+            return Reason.VOLUME_NOT_POSITIVE.text(volume)
+        if quorum is not None:
+            return Reason.VOLUME_WITH_QUORUM.text(quorum)
+        bare = [str(need.key) for need in needs if need.level is None]
+        if bare:
+            return Reason.VOLUME_WITHOUT_LEVEL.text(min(bare))
+    return None
+
+
+def is_usable_time(at_ms: int | None) -> bool:
+    return isinstance(at_ms, int) and MIN_MS <= at_ms <= MAX_MS
+
+
+def is_usable_event(event: Event) -> bool:
+    """False for an event to set aside: without key or time, or with a time out of range. A wrong kind raises."""
+    key, at_ms, level = event
+    if not isinstance(key, str):
+        _must_be_null("the key of an event", key, "a string")
+        return False
+    if level is not None and not isinstance(level, int):
+        raise InvalidType(f"the level of an event must be an integer, not {level!r}")
+    if not isinstance(at_ms, int):
+        _must_be_null("at_ms", at_ms, "an integer")
+        return False
+    return MIN_MS <= at_ms <= MAX_MS
+
+
+def _must_be_null(field: str, value: object, kind: str) -> None:
+    if value is not None:
+        raise InvalidType(f"{field} must be {kind}, not {value!r}")
+
+
+def content(
+    needs: Sequence[tuple[str | None, int | None] | None] | None,
+    delay_ms: int | None,
+    submitted_at_ms: int | None,
+    quorum: int | None,
+    volume: int | None,
+) -> Content:
+    """What makes two rows under one op_id the same operation: everything but the order of the needs.
+
+    Contents of rows without faults compare in the order of the contract's "First": time, delay, needs, quorum, volume,
+    null before any value.
+    """
+    return (
+        _null_first(submitted_at_ms),
+        _null_first(delay_ms),
+        (needs is not None, tuple(sorted([_need_order(need) for need in needs or ()]))),
+        _null_first(quorum),
+        _null_first(volume),
+    )
+
+
+def _null_first(value: int | None) -> tuple[bool, int]:
+    return (value is not None, value or 0)
+
+
+def _need_order(need: tuple[str | None, int | None] | None) -> tuple[bool, str, bool, int]:
+    # A null in place of a need is read as a need with a null key.
+    if need is None:
+        return (False, "", False, 0)
+    key, level = need
+    return (key is not None, key or "", level is not None, level or 0)

@@ -1,0 +1,72 @@
+"""What an operation waits for, in words a person can use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dwell.ledger.operation import Operation
+    from dwell.ledger.value import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedState:
+    """One need: what it asks for, where its key stands, and since when it is met."""
+
+    key: str
+    level: int | None  # asked for; None: a signal
+    key_level: int | None  # where the key stands
+    met_since_ms: int | None  # None: not met yet; with a volume, when the key's excess last grew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The state of one operation. Of one that is settled, the outcome says what there is to say: `needs` is empty."""
+
+    op_id: str
+    submitted_at_ms: int
+    deadline_ms: int
+    needs: tuple[NeedState, ...]
+    required: int | None  # so many needs must be met; None with a volume
+    volume: int | None
+    volume_reached: int | None  # the sum so far; None without a volume
+    outcome: Outcome | None
+
+    def __str__(self) -> str:
+        if self.outcome is not None:
+            return f"{self.op_id}: {self.outcome.outcome} at {self.outcome.finished_at_ms}"
+        met = [need.key for need in self.needs if need.met_since_ms is not None]
+        open_ = [need.key for need in self.needs if need.met_since_ms is None]
+        if self.volume is not None:
+            progress = f"volume {self.volume_reached} of {self.volume}"
+        else:
+            progress = f"{len(met)} of {self.required} needs met"
+        return (
+            f"{self.op_id}: waiting since {self.submitted_at_ms} until {self.deadline_ms}, {progress}; "
+            f"met {met}, not met {open_}"
+        )
+
+
+def explain(operation: Operation) -> Explanation:
+    """Read the state of an operation; whoever drives the engine must keep it still meanwhile."""
+    needs = []
+    reached = 0
+    for (name, level), key in zip(operation.needs, operation.keys or (), strict=False):
+        if operation.volume is None:
+            since_ms = (operation.met or {}).get(name)
+        else:
+            excess = max(0, key.level - (level or 0)) if key.level is not None else 0
+            since_ms = key.rose_at if excess else None
+            reached += excess
+        needs.append(NeedState(key=name, level=level, key_level=key.level, met_since_ms=since_ms))
+    return Explanation(
+        op_id=operation.op_id,
+        submitted_at_ms=operation.submitted_at_ms,
+        deadline_ms=operation.deadline_ms,
+        needs=tuple(needs),
+        required=None if operation.volume is not None else operation.quorum or len(operation.needs),
+        volume=operation.volume,
+        volume_reached=None if operation.volume is None else reached,
+        outcome=operation.outcome,
+    )
