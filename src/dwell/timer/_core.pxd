@@ -73,3 +73,8 @@ cdef class TimerCore:
 
     cdef int64_t now(self) except? -1
     cdef int add_at(self, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1
+
+
+# `TimerTask.__init__` and `cancel()` for compiled subclasses, without a Python call.
+cdef int init_task(TimerTask task, delay_ms) except -1
+cdef bint cancel_task(TimerTask task) noexcept

@@ -140,13 +140,7 @@ cdef class TimerTask:
 
     def cancel(self):
         """Take the task out of its timer in O(1). True if it was waiting; a run already handed over is not stopped."""
-        self.flags |= CANCELLED
-        if self.core is NULL:
-            return False
-        cdef TimerCore core = <TimerCore> self.core
-        core.cancelled += 1
-        forget(core, self)
-        return True
+        return cancel_task(self)
 
     @property
     def is_cancelled(self):
@@ -166,6 +160,22 @@ cdef class TimerTask:
     def __repr__(self):
         state = "pending" if self.core is not NULL else "cancelled" if self.flags & CANCELLED else "idle"
         return f"<{type(self).__name__} delay_ms={self.delay_ms} {state}>"
+
+
+cdef int init_task(TimerTask task, delay_ms) except -1:
+    task.delay_ms = to_ms("delay_ms", delay_ms)
+    task.flags |= READY
+    return 0
+
+
+cdef bint cancel_task(TimerTask task) noexcept:
+    task.flags |= CANCELLED
+    if task.core is NULL:
+        return False
+    cdef TimerCore core = <TimerCore> task.core
+    core.cancelled += 1
+    forget(core, task)
+    return True
 
 
 cdef class RecurringTask(TimerTask):

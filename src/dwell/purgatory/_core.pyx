@@ -1,0 +1,975 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The compiled twin of `operation.py`, `core.py`, `watcher_list.py` and `action_queue.py`.
+
+**The interpreter lock guards the lists.** Appending a watch, packing a list and claiming an operation run no Python code and drop no
+last reference, so each is atomic to other threads. Locks are needed where Python code runs in the middle: an operation's, held over its
+callbacks, and a shard's, held over the look-up of a key, whose `__hash__` and `__eq__` may be anybody's.
+
+**Locks.** Such a lock is three words inside its owner: free, it is taken and given back in a few instructions. A thread that finds it
+taken queues with a gate on its own stack and sleeps outside the interpreter lock; who gives the lock back hands it to the first
+in the queue. Hence no lock is made for an operation that nobody contends for, and nobody starves.
+
+**Watches.** What the lists of all keys of an operation hold is one word-sized pointer to a shared `Watch`. While lists hold it, they
+own one reference to the operation together. Completing the operation empties the watch and drops that reference.
+"""
+
+cimport cython
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
+from cpython.object cimport Py_EQ, PyObject_Hash, PyObject_RichCompareBool
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT, Py_XDECREF, PyObject
+from libc.stdint cimport int64_t, uint32_t
+from libc.string cimport memset
+
+from dwell.timer._core cimport TimerCore, TimerTask, cancel_task, init_task
+
+from collections import deque
+
+from dwell.errors import Closed, InvalidArgument, InvalidType, log_error
+from dwell.purgatory.statistic import PurgatoryStatistics
+
+cdef extern from "Python.h":
+    ctypedef void *PyThread_type_lock
+    ctypedef enum PyLockStatus:
+        PY_LOCK_FAILURE
+        PY_LOCK_ACQUIRED
+        PY_LOCK_INTR
+    unsigned long PyThread_get_thread_ident() nogil
+    PyThread_type_lock PyThread_allocate_lock() nogil
+    void PyThread_free_lock(PyThread_type_lock lock) nogil
+    int PyThread_acquire_lock(PyThread_type_lock lock, int wait) nogil
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible) nogil
+    void PyThread_release_lock(PyThread_type_lock lock) nogil
+    int PyErr_CheckSignals() except -1
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #define DWELL_PER_THREAD __declspec(thread)
+    #else
+    #define DWELL_PER_THREAD _Thread_local
+    #endif
+    /* The operation whose callbacks this thread runs (borrowed); whether it is at work on what callbacks have set off; that. */
+    static DWELL_PER_THREAD void *dwell_busy_with = NULL;
+    static DWELL_PER_THREAD int dwell_draining = 0;
+    static DWELL_PER_THREAD PyObject *dwell_actions = NULL;
+    """
+    void *dwell_busy_with
+    int dwell_draining
+    PyObject *dwell_actions
+
+cdef enum:
+    SHARDS = 512
+    CLASSES = 22
+    # A purge lets other threads run after so many places: a list of 340,000 must not stop them for its whole length.
+    PURGE_CHUNK = 4096
+    # Operations a check can try without allocating.
+    FEW = 16
+
+cdef extern from "<stdint.h>":
+    const int64_t NOT_STARTED "INT64_MIN"
+    const int64_t FOREVER_MS "INT64_MAX"
+
+
+# Locks
+
+cdef struct Waiter:
+    unsigned long thread
+    PyThread_type_lock gate
+    Waiter *next
+
+
+cdef struct Lock:
+    # The thread that holds it, 0 if none; how often; and who waits, the first to come first.
+    unsigned long owner
+    Waiter *waiters
+    uint32_t depth
+
+
+cdef inline int acquire(Lock *lock) except -1:
+    cdef unsigned long me = PyThread_get_thread_ident()
+    if lock.owner == 0:
+        lock.owner = me
+        lock.depth = 1
+    elif lock.owner == me:
+        lock.depth += 1
+    else:
+        wait_for(lock, me)
+    return 0
+
+
+cdef inline void release(Lock *lock) noexcept:
+    cdef Waiter *first = lock.waiters
+    lock.depth -= 1
+    if lock.depth:
+        return
+    if first is NULL:
+        lock.owner = 0
+        return
+    # Handed over, so that nobody can slip in between. The waiter's stack frame is gone once its gate opens.
+    lock.waiters = first.next
+    lock.owner = first.thread
+    lock.depth = 1
+    PyThread_release_lock(first.gate)
+
+
+cdef int wait_for(Lock *lock, unsigned long me) except -1:
+    cdef Waiter waiter
+    cdef Waiter **place = &lock.waiters
+    cdef PyLockStatus status
+    waiter.thread = me
+    waiter.next = NULL
+    waiter.gate = PyThread_allocate_lock()
+    if waiter.gate is NULL:
+        raise MemoryError
+    PyThread_acquire_lock(waiter.gate, 1)
+    while place[0] is not NULL:
+        place = &place[0].next
+    place[0] = &waiter
+    while True:
+        with nogil:
+            status = PyThread_acquire_lock_timed(waiter.gate, -1, 1)
+        if status == PY_LOCK_ACQUIRED:
+            break
+        try:
+            PyErr_CheckSignals()
+        except BaseException:
+            # Leave the queue; if the lock was handed over meanwhile, pass it on.
+            if not leave_queue(lock, &waiter):
+                release(lock)
+            PyThread_free_lock(waiter.gate)
+            raise
+    PyThread_free_lock(waiter.gate)
+    return 0
+
+
+cdef bint leave_queue(Lock *lock, Waiter *waiter) noexcept:
+    cdef Waiter **place = &lock.waiters
+    while place[0] is not NULL:
+        if place[0] is waiter:
+            place[0] = waiter.next
+            return True
+        place = &place[0].next
+    return False
+
+
+# What callbacks set off
+
+cdef int put_off(first, second) except -1:
+    """Keep an action until the callbacks that this thread is in have returned."""
+    cdef object actions
+    if dwell_actions is NULL:
+        actions = deque()
+        if dwell_actions is NULL:
+            Py_INCREF(actions)
+            global_set_actions(<PyObject *> actions)
+    (<object> dwell_actions).append((first, second))
+    return 0
+
+
+cdef inline void global_set_actions(PyObject *actions) noexcept:
+    global dwell_actions
+    dwell_actions = actions
+
+
+cdef inline bint enter(DelayedOperation operation) noexcept:
+    """True if the thread was idle and now is busy with `operation`: then the caller has to `leave`."""
+    global dwell_busy_with
+    if dwell_busy_with is not NULL:
+        return False
+    dwell_busy_with = <void *> operation
+    return True
+
+
+cdef inline int leave() except -1:
+    global dwell_busy_with
+    dwell_busy_with = NULL
+    if dwell_actions is not NULL and not dwell_draining:
+        drain()
+    return 0
+
+
+cdef int drain() except -1:
+    """Run what the callbacks set off, and what that sets off, one after the other."""
+    global dwell_draining
+    cdef PyObject *empty
+    dwell_draining = 1
+    try:
+        while len(<object> dwell_actions):
+            first, second = (<object> dwell_actions).popleft()
+            if isinstance(first, DelayedOperation):
+                finish(<DelayedOperation> first, second)
+            else:
+                check_key(<PurgatoryCore> first, second)
+    finally:
+        dwell_draining = 0
+        if not len(<object> dwell_actions):
+            empty = dwell_actions
+            global_set_actions(NULL)
+            Py_XDECREF(empty)
+    return 0
+
+
+# Operations
+
+cdef struct Watch:
+    # Borrowed; NULL once the operation is completed or cancelled.
+    PyObject *operation
+    uint32_t lists
+
+
+@cython.final
+cdef class Home:
+    """Leads from an operation to its purgatory without keeping it alive: it owns its operations, not they it."""
+    cdef PyObject *core
+
+
+cdef class DelayedOperation(TimerTask):
+    """Subclass it: `try_complete` checks the condition and calls `force_complete`; `on_complete` gives the answer.
+
+    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once, under
+    the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state that the
+    condition reads. An exception of a callback goes to the purgatory's `on_error`.
+    """
+
+    cdef object given_lock
+    cdef Home home
+    cdef Watch *watch
+    # When its clock was started, for the statistics.
+    cdef int64_t started_ms
+    cdef Lock lock
+    cdef bint completed
+    cdef public bint _observed
+
+    def __init__(self, delay_ms, lock=None):
+        init_task(self, delay_ms)
+        if type(self).try_complete is DelayedOperation.try_complete:
+            raise InvalidArgument(f"{type(self).__name__} must override try_complete()")
+        self.given_lock = lock
+        self.started_ms = NOT_STARTED
+
+    def __dealloc__(self):
+        # No list holds it: lists keep their operations alive.
+        PyMem_Free(self.watch)
+
+    # For the subclass
+
+    def try_complete(self):
+        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the operation's lock."""
+        raise NotImplementedError
+
+    def on_complete(self):
+        """Called once, when the operation is completed by whatever means, before `on_expiration`."""
+
+    def on_expiration(self):
+        """Called after `on_complete`, without the lock, if it was the end of its time that completed the operation."""
+
+    # For everyone
+
+    @property
+    def is_completed(self):
+        """Whether the operation is completed, or just about to run `on_complete`."""
+        return self.completed
+
+    def force_complete(self):
+        """Complete the operation, unless it is. True to the one caller that did it.
+
+        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that callback
+        has returned.
+        """
+        return complete(self, False)
+
+    def safe_try_complete(self):
+        """`try_complete` under the lock, unless completed: then False. Waits for the lock, so that no chance is lost."""
+        return safe_try(self, None, None)
+
+    def run(self):
+        """The timer's call: time is up."""
+        complete(self, True)
+
+    def __repr__(self):
+        state = "completed" if self.completed else "waiting" if self.watch is not NULL else "idle"
+        return f"<{type(self).__name__} delay_ms={self.delay_ms} {state}>"
+
+
+cdef inline int take(DelayedOperation self) except -1:
+    if self.given_lock is None:
+        acquire(&self.lock)
+    else:
+        self.given_lock.__enter__()
+    return 0
+
+
+cdef inline int give(DelayedOperation self) except -1:
+    if self.given_lock is None:
+        release(&self.lock)
+    else:
+        self.given_lock.__exit__(None, None, None)
+    return 0
+
+
+cdef bint safe_try(DelayedOperation self, PurgatoryCore purgatory, keys) except -1:
+    """Try under the lock; given keys, watch them if that fails and try again in the same hold of the lock."""
+    cdef bint outermost = enter(self), done = False
+    try:
+        take(self)
+        try:
+            if not self.completed:
+                done = attempt(self)
+                if purgatory is not None and not done:
+                    watch_keys_of(purgatory, self, keys)
+                    done = attempt(self)
+        finally:
+            give(self)
+    finally:
+        if outermost:
+            leave()
+    return done
+
+
+cdef inline bint attempt(DelayedOperation self) except -1:
+    try:
+        return self.try_complete()
+    except Exception as error:
+        report(self, error)
+        return False
+
+
+cdef bint complete(DelayedOperation self, bint expired) except -1:
+    global dwell_busy_with
+    if self.completed:
+        return False
+    if dwell_busy_with is <void *> self:
+        # Inside its own try_complete, with the lock held.
+        claim(self, expired)
+        call_on_complete(self)
+        settled(self, expired)
+    elif dwell_busy_with is NULL:
+        dwell_busy_with = <void *> self
+        try:
+            take(self)
+            try:
+                if self.completed:
+                    return False
+                claim(self, expired)
+                call_on_complete(self)
+            finally:
+                give(self)
+            settled(self, expired)
+        finally:
+            leave()
+    else:
+        # Inside a callback of another operation, whose lock is held: waiting for this one's could be a deadlock.
+        claim(self, expired)
+        put_off(self, expired)
+    return True
+
+
+cdef int finish(DelayedOperation self, bint expired) except -1:
+    """The callbacks of an operation that was claimed before."""
+    enter(self)
+    try:
+        take(self)
+        try:
+            call_on_complete(self)
+        finally:
+            give(self)
+        settled(self, expired)
+    finally:
+        leave()
+    return 0
+
+
+cdef inline int claim(DelayedOperation self, bint expired) except -1:
+    """Make a waiting operation a completed one. The caller has just seen that it is none, and holds a reference."""
+    self.completed = True
+    cancel_task(self)
+    unwatch(self)
+    cdef PurgatoryCore purgatory = home_of(self)
+    if purgatory is not None:
+        count_settled(purgatory, self, expired)
+    return 0
+
+
+cdef inline int call_on_complete(DelayedOperation self) except -1:
+    try:
+        self.on_complete()
+    except Exception as error:
+        report(self, error)
+    return 0
+
+
+cdef inline int settled(DelayedOperation self, bint expired) except -1:
+    if expired:
+        try:
+            self.on_expiration()
+        except Exception as error:
+            report(self, error)
+    if self._observed:
+        purgatory = home_of(self)
+        if purgatory is not None:
+            purgatory._tell_observer(self, "expired" if expired else "completed")
+    self.home = None
+    return 0
+
+
+cdef inline PurgatoryCore home_of(DelayedOperation self):
+    if self.home is None or self.home.core is NULL or Py_REFCNT(<object> self.home.core) <= 0:
+        return None
+    return <PurgatoryCore> self.home.core
+
+
+cdef int report(DelayedOperation self, error) except -1:
+    purgatory = home_of(self)
+    if purgatory is None:
+        log_error(error, self)
+    else:
+        purgatory._report(error, self)
+    return 0
+
+
+cdef inline void unwatch(DelayedOperation self) noexcept:
+    """Let go of the operation from the lists of all its keys. The caller holds a reference."""
+    cdef Watch *watch = self.watch
+    if watch is NULL:
+        return
+    self.watch = NULL
+    watch.operation = NULL
+    if watch.lists:
+        Py_DECREF(self)
+    else:
+        PyMem_Free(watch)
+
+
+# Watcher lists
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class WatcherList:
+    """The watches of one key in the order they came."""
+
+    cdef object key
+    # NULL is a hole that a purge under way has left; `holes` of `used` are.
+    cdef Watch **watches
+    cdef uint32_t used, capacity, holes
+    # Counts who began to pack the list, so that a purge notices that the places are no longer its own.
+    cdef uint32_t version
+
+    def __dealloc__(self):
+        cdef uint32_t place
+        for place in range(self.used):
+            if self.watches[place] is not NULL:
+                Py_XDECREF(drop(self.watches[place]))
+        PyMem_Free(self.watches)
+
+
+cdef inline PyObject *drop(Watch *watch) noexcept:
+    """One list less holds the watch. Returns the reference to the operation that the lists no longer own, if so."""
+    watch.lists -= 1
+    if watch.lists:
+        return NULL
+    if watch.operation is NULL:
+        PyMem_Free(watch)
+        return NULL
+    return watch.operation
+
+
+cdef inline int append(WatcherList self, DelayedOperation operation) except -1:
+    cdef uint32_t capacity
+    cdef Watch **watches
+    if self.used == self.capacity:
+        capacity = self.capacity + self.capacity // 2 + 2
+        watches = <Watch **> PyMem_Realloc(self.watches, capacity * sizeof(Watch *))
+        if watches is NULL:
+            raise MemoryError
+        self.watches = watches
+        self.capacity = capacity
+    if operation.watch.lists == 0:
+        Py_INCREF(operation)
+    operation.watch.lists += 1
+    self.watches[self.used] = operation.watch
+    self.used += 1
+    return 0
+
+
+cdef inline uint32_t pack(WatcherList self) noexcept:
+    """Drop the watches of completed operations; returns how many there were."""
+    cdef uint32_t place, kept = 0, dropped = 0
+    cdef Watch *watch
+    for place in range(self.used):
+        watch = self.watches[place]
+        if watch is NULL:
+            continue
+        if watch.operation is NULL:
+            drop(watch)
+            dropped += 1
+        else:
+            self.watches[kept] = watch
+            kept += 1
+    self.used = kept
+    self.holes = 0
+    self.version += 1
+    return dropped
+
+
+cdef int64_t purge_list(WatcherList self) except -1:
+    """Move the living to the front, leaving holes behind that walkers pass over, until the end is reached."""
+    cdef uint32_t start = 0, end, place, kept = 0, version
+    cdef int64_t purged = 0
+    cdef Watch *watch
+    if self.used <= PURGE_CHUNK:
+        return pack(self)
+    self.version += 1
+    version = self.version
+    while self.version == version:
+        end = min(start + PURGE_CHUNK, self.used)
+        for place in range(start, end):
+            watch = self.watches[place]
+            self.watches[place] = NULL
+            if watch is NULL:
+                continue
+            if watch.operation is NULL:
+                drop(watch)
+                purged += 1
+            else:
+                self.watches[kept] = watch
+                kept += 1
+        start = end
+        self.holes = end - kept
+        if end == self.used:
+            self.used = kept
+            self.holes = 0
+            break
+        let_others_run()
+    return purged
+
+
+cdef inline void let_others_run() noexcept:
+    with nogil:
+        pass
+
+
+@cython.final
+cdef class Shard:
+    """One of the parts of the map: a lock, and the lists of the keys that hash to it."""
+
+    cdef dict lists
+    cdef Lock lock
+
+
+cdef inline WatcherList find(Shard self, key):
+    """The key's list, or None."""
+    cdef PyObject *found
+    acquire(&self.lock)
+    try:
+        found = PyDict_GetItemWithError(self.lists, key)
+        return None if found is NULL else <WatcherList> found
+    finally:
+        release(&self.lock)
+
+
+cdef inline int add_watch(Shard self, key, DelayedOperation operation) except -1:
+    cdef PyObject *found
+    cdef WatcherList watchers
+    acquire(&self.lock)
+    try:
+        found = PyDict_GetItemWithError(self.lists, key)
+        if found is NULL:
+            watchers = WatcherList.__new__(WatcherList)
+            watchers.key = key
+            self.lists[key] = watchers
+        else:
+            watchers = <WatcherList> found
+        # Completed or cancelled while somebody's __eq__ ran.
+        if operation.watch is not NULL:
+            append(watchers, operation)
+    finally:
+        release(&self.lock)
+    return 0
+
+
+cdef int remove_if_empty(Shard self, WatcherList watchers) except -1:
+    acquire(&self.lock)
+    try:
+        # The list may have been taken away and another put in its place; only this one, and only if empty, may go.
+        if watchers.used == 0 and PyDict_GetItemWithError(self.lists, watchers.key) is <PyObject *> watchers:
+            del self.lists[watchers.key]
+    finally:
+        release(&self.lock)
+    return 0
+
+
+cdef list take_operations(WatcherList self):
+    """Empty a list that was taken out of the map; returns who waited on it."""
+    cdef list taken = living(self)
+    cdef uint32_t place, used = self.used
+    self.used = 0
+    self.holes = 0
+    self.version += 1
+    for place in range(used):
+        if self.watches[place] is not NULL:
+            # `taken` has references of its own.
+            Py_XDECREF(drop(self.watches[place]))
+    return taken
+
+
+cdef list living(WatcherList self):
+    cdef uint32_t place
+    cdef list found = []
+    for place in range(self.used):
+        if self.watches[place] is not NULL and self.watches[place].operation is not NULL:
+            found.append(<object> self.watches[place].operation)
+    return found
+
+
+# Purgatory
+
+cdef class PurgatoryCore:
+    """Lock order: an operation's lock, then a shard's. No user code runs under the latter, but for a key's hash and equality."""
+
+    cdef readonly str name
+    cdef readonly object timer, clock
+    cdef readonly int64_t purge_interval
+    cdef public bint _closed
+    cdef public bint _purges_when_watching
+    # The timer, where operations can be added to it without a Python call; None otherwise.
+    cdef TimerCore timer_core
+    cdef Home home
+    cdef list shards
+    cdef int64_t estimated_total, completed, expired, cancelled, purged, waited_ms, late_ms
+    cdef int64_t waits[CLASSES]
+    cdef int64_t lateness[CLASSES]
+
+    def __init__(self, str name, timer, clock, int64_t purge_interval):
+        self.name = name
+        self.timer = timer
+        self.clock = clock
+        self.purge_interval = purge_interval
+        if isinstance(timer, TimerCore) and type(timer).add is TimerCore.add and timer.clock is clock:
+            self.timer_core = timer
+        self.home = Home.__new__(Home)
+        self.home.core = <PyObject *> self
+        self.shards = []
+        cdef Shard shard
+        for _ in range(SHARDS):
+            shard = Shard.__new__(Shard)
+            shard.lists = {}
+            self.shards.append(shard)
+
+    def __dealloc__(self):
+        if self.home is not None:
+            self.home.core = NULL
+
+    def try_complete_else_watch(self, operation, watch_keys):
+        """Complete `operation`, or let it wait for its keys and for its time. True if this call completed it.
+
+        It is tried once, then watched on every key, then tried once more: the condition may have come true before it
+        was on all lists, and whoever made it true has not seen it there. Any thread may call.
+        """
+        if not isinstance(operation, DelayedOperation):
+            raise InvalidType(f"watch takes a DelayedOperation, not {type(operation).__name__}: {operation!r}")
+        cdef DelayedOperation waiting = <DelayedOperation> operation
+        keys = unique(watch_keys)
+        if self._closed:
+            raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
+        if waiting.completed:
+            return False
+        waiting.home = self.home
+        if safe_try(waiting, self, keys):
+            return True
+        if not waiting.completed:
+            start_timer(self, waiting)
+        if self._purges_when_watching:
+            self._purge_if_worth_it()
+        return False
+
+    def check_and_complete(self, key):
+        """Try what waits for `key`; returns how many operations this completed. Any thread may call.
+
+        From inside a callback of an operation the check is put off until that callback has returned, and 0 is returned.
+        """
+        if dwell_busy_with is NULL:
+            return check_key(self, key)
+        put_off(self, key)
+        return 0
+
+    def cancel_for_key(self, key):
+        """Take away the key's list and stop the clocks of those on it, without completing them; returns them.
+
+        They stay on the lists of their other keys, as in Kafka, and may yet be completed through these.
+        """
+        cdef Shard shard = shard_of(self, key)
+        cdef WatcherList watchers
+        acquire(&shard.lock)
+        try:
+            watchers = shard.lists.pop(key, None)
+        finally:
+            release(&shard.lock)
+        if watchers is None:
+            return []
+        taken = take_operations(watchers)
+        for operation in taken:
+            self._cancelled_one(operation)
+        return taken
+
+    def cancel(self, DelayedOperation operation not None):
+        """Take `operation` out, without completing it: its clock stops and no key knows it any more. True if it waited."""
+        if operation.completed or operation.watch is NULL:
+            return False
+        unwatch(operation)
+        self._cancelled_one(operation)
+        return True
+
+    @property
+    def watched(self):
+        """How many watches the lists of all keys hold, also of completed operations until walked or purged. O(keys)."""
+        cdef int64_t count = 0
+        cdef WatcherList watchers
+        for watchers in self._lists():
+            count += watchers.used - watchers.holes
+        return count
+
+    @property
+    def num_delayed(self):
+        """How many operations wait for their time: the size of the timer."""
+        return delayed(self)
+
+    def purge(self):
+        """Drop what completed operations left on the lists, and keys nobody watches; returns how many watches went."""
+        cdef int64_t purged = 0, seen = 0
+        cdef Shard shard
+        cdef WatcherList watchers
+        self.estimated_total = delayed(self)
+        for shard in self.shards:
+            for watchers in lists_of(shard):
+                seen += watchers.used
+                purged += purge_list(watchers)
+                if watchers.used == 0:
+                    remove_if_empty(shard, watchers)
+            if seen > PURGE_CHUNK:
+                seen = 0
+                let_others_run()
+        self.purged += purged
+        return purged
+
+    def statistics(self):
+        """A frozen snapshot. O(keys)."""
+        cdef int place
+        return PurgatoryStatistics(
+            name=self.name,
+            watched=self.watched,
+            delayed=delayed(self),
+            completed=self.completed,
+            expired=self.expired,
+            cancelled=self.cancelled,
+            purged=self.purged,
+            waits=tuple([self.waits[place] for place in range(CLASSES)]),
+            waited_ms=self.waited_ms,
+            lateness=tuple([self.lateness[place] for place in range(CLASSES)]),
+            late_ms=self.late_ms,
+        )
+
+    # Called by the driver
+
+    def _purge_if_worth_it(self):
+        """What was watched since the last purge, and no longer waits for its time, has probably left watches behind."""
+        if self.estimated_total - delayed(self) > self.purge_interval:
+            self.purge()
+
+    def _take_all(self):
+        """Everything that waits, taken off all lists."""
+        cdef Shard shard
+        cdef WatcherList watchers
+        cdef dict lists
+        cdef dict taken = {}
+        for shard in self.shards:
+            acquire(&shard.lock)
+            lists, shard.lists = shard.lists, {}
+            release(&shard.lock)
+            for watchers in lists.values():
+                for operation in take_operations(watchers):
+                    taken[id(operation)] = operation
+        return list(taken.values())
+
+    def _cancelled_one(self, DelayedOperation operation not None):
+        cancel_task(operation)
+        self.cancelled += 1
+        if operation._observed:
+            self._tell_observer(operation, "cancelled")
+
+    def _report(self, error, source):
+        """User code raised; the driver tells the handler."""
+
+    def _tell_observer(self, operation, outcome):
+        """An observed operation has its outcome; the driver tells who waits for it."""
+
+    def _lists(self):
+        cdef Shard shard
+        cdef list lists = []
+        for shard in self.shards:
+            lists.extend(lists_of(shard))
+        return lists
+
+    def _check(self):
+        """Assert every invariant; for tests, while nothing else runs."""
+        cdef Shard shard
+        cdef WatcherList watchers
+        cdef uint32_t place
+        cdef Watch *watch
+        held = {}
+        for shard in self.shards:
+            assert shard.lock.owner == 0 and shard.lock.waiters is NULL
+            for key, watchers in shard.lists.items():
+                assert shard_of(self, key) is shard and watchers.key is key
+                assert watchers.holes == 0 and watchers.used <= watchers.capacity
+                for place in range(watchers.used):
+                    watch = watchers.watches[place]
+                    assert watch is not NULL, "a purge left a hole"
+                    held[<size_t> watch] = held.get(<size_t> watch, 0) + 1
+                    if watch.operation is not NULL:
+                        operation = <DelayedOperation> watch.operation
+                        assert not (<DelayedOperation> operation).completed, "a list keeps a completed operation alive"
+                        assert (<DelayedOperation> operation).watch is watch
+        for address, count in held.items():
+            assert (<Watch *> <size_t> address).lists == count, "a watch counts its lists wrong"
+
+
+cdef object unique(watch_keys):
+    """The keys as a list or tuple without repeats, or an error."""
+    cdef Py_ssize_t count, i, j
+    if type(watch_keys) is not list and type(watch_keys) is not tuple:
+        if isinstance(watch_keys, (str, bytes)):
+            raise InvalidType(f"watch_keys must be a list of keys, not one key: {watch_keys!r}")
+        watch_keys = tuple(watch_keys)
+    count = len(watch_keys)
+    if count == 0:
+        raise InvalidArgument("watch_keys must not be empty: nothing could ever complete the operation")
+    if count > 4:
+        return list(dict.fromkeys(watch_keys))
+    for i in range(1, count):
+        for j in range(i):
+            if PyObject_RichCompareBool(watch_keys[i], watch_keys[j], Py_EQ):
+                return list(dict.fromkeys(watch_keys))
+    return watch_keys
+
+
+cdef inline Shard shard_of(PurgatoryCore self, key):
+    return <Shard> self.shards[PyObject_Hash(key) & (SHARDS - 1)]
+
+
+cdef inline list lists_of(Shard self):
+    acquire(&self.lock)
+    try:
+        return list(self.lists.values())
+    finally:
+        release(&self.lock)
+
+
+cdef inline int64_t delayed(PurgatoryCore self) except -1:
+    return self.timer_core.pending if self.timer_core is not None else self.timer.size
+
+
+cdef int watch_keys_of(PurgatoryCore self, DelayedOperation operation, keys) except -1:
+    if operation.completed:
+        return 0
+    if operation.watch is NULL:
+        operation.watch = <Watch *> PyMem_Malloc(sizeof(Watch))
+        if operation.watch is NULL:
+            raise MemoryError
+        operation.watch.operation = <PyObject *> operation
+        operation.watch.lists = 0
+    try:
+        for key in keys:
+            if operation.completed:
+                break
+            add_watch(shard_of(self, key), key, operation)
+    except BaseException:
+        unwatch(operation)
+        raise
+    self.estimated_total += 1
+    return 0
+
+
+cdef int start_timer(PurgatoryCore self, DelayedOperation operation) except -1:
+    cdef int64_t now_ms
+    try:
+        if self.timer_core is not None:
+            now_ms = self.timer_core.now()
+            operation.started_ms = now_ms
+            self.timer_core.add_at(operation, later(now_ms, operation.delay_ms), now_ms)
+        else:
+            operation.started_ms = self.clock.now_ms()
+            self.timer.add(operation)
+    except Closed:
+        unwatch(operation)
+        raise
+    if operation.completed:
+        cancel_task(operation)
+    elif self._closed and self.cancel(operation):
+        raise Closed(f"the purgatory {self.name!r} was closed; it takes no more operations")
+    return 0
+
+
+cdef inline int64_t later(int64_t time_ms, int64_t delay_ms) noexcept nogil:
+    if delay_ms <= 0:
+        return time_ms
+    return time_ms + delay_ms if time_ms <= FOREVER_MS - delay_ms else FOREVER_MS
+
+
+cdef int64_t check_key(PurgatoryCore self, key) except -1:
+    cdef Shard shard = shard_of(self, key)
+    cdef WatcherList watchers = find(shard, key)
+    cdef PyObject *few[FEW]
+    cdef PyObject **operations = few
+    cdef uint32_t count = 0, place
+    cdef int64_t completed = 0
+    if watchers is None:
+        return 0
+    pack(watchers)
+    if watchers.used > FEW:
+        operations = <PyObject **> PyMem_Malloc(watchers.used * sizeof(PyObject *))
+        if operations is NULL:
+            raise MemoryError
+    # Who waits now, held by references of our own: callbacks may change the list at will.
+    count = watchers.used
+    for place in range(count):
+        operations[place] = watchers.watches[place].operation
+        Py_INCREF(<object> operations[place])
+    try:
+        for place in range(count):
+            completed += safe_try(<DelayedOperation> operations[place], None, None)
+    finally:
+        pack(watchers)
+        if watchers.used == 0:
+            remove_if_empty(shard, watchers)
+        for place in range(count):
+            Py_DECREF(<object> operations[place])
+        if operations is not few:
+            PyMem_Free(operations)
+    return completed
+
+
+cdef inline int count_settled(PurgatoryCore self, DelayedOperation operation, bint expired) except -1:
+    cdef int64_t waited_ms = 0, late_ms
+    if operation.started_ms != NOT_STARTED:
+        waited_ms = self.timer_core.now() if self.timer_core is not None else self.clock.now_ms()
+        waited_ms = max(0, waited_ms - operation.started_ms)
+    self.waits[place_of(waited_ms)] += 1
+    self.waited_ms += waited_ms
+    if expired:
+        late_ms = max(0, waited_ms - max(0, operation.delay_ms))
+        self.expired += 1
+        self.lateness[place_of(late_ms)] += 1
+        self.late_ms += late_ms
+    else:
+        self.completed += 1
+    return 0
+
+
+cdef inline int place_of(int64_t ms) noexcept:
+    cdef int bits = 0
+    while ms and bits < CLASSES - 1:
+        ms >>= 1
+        bits += 1
+    return bits
