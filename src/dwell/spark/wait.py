@@ -1,0 +1,42 @@
+"""Operations made ready to be settled: judged by themselves, and told apart by their content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from dwell.ledger.reason import MAX_MS, MIN_MS
+from dwell.spark.fault import fault
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def waits(operations: DataFrame) -> DataFrame:
+    """One row for each row of `plain_operations`: `op_id, tag, submitted_ms, deadline_ms, needs, row`.
+
+    `tag` is a 64-bit hash of the content: rows of one op_id with the same tag are repeats of each other. `row` is
+    everything that is asked once an operation and not once a need: its content, its own fault, its extra columns.
+    A faulty operation gets one need nobody asks about, on a key of its own, so that it travels like the others.
+    """
+    judged = operations.withColumn("fault", fault())
+    content = F.struct("submitted_ms", "delay_ms", "needs", "quorum", "volume")
+    sound = F.col("fault").isNull()
+    # The hash skips nulls. In a sound row that is harmless: a key comes before each level, and 0 is no quorum or volume.
+    exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
+    tag = F.when(sound, exact).otherwise(F.xxhash64(F.to_json(content)))
+    extra = ["extra"] if "extra" in operations.columns else []
+    nobody = F.array(F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level")))
+    return judged.withColumn("tag", tag).select(
+        "op_id",
+        "tag",
+        "submitted_ms",
+        F.when(sound, F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))).alias("deadline_ms"),
+        F.when(sound, F.col("needs")).otherwise(nobody).alias("needs"),
+        F.struct("delay_ms", "needs", "quorum", "volume", "fault", *extra).alias("row"),
+    )
+
+
+def _or_zero(name: str) -> Column:
+    return F.coalesce(F.col(name), F.lit(0))
