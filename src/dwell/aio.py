@@ -74,7 +74,7 @@ class LoopTimer(TimerCore):
         return True
 
     def close(self) -> None:
-        """Refuse new tasks, drop those that wait; who sleeps or has a timeout here gets `Closed`. May be called twice."""
+        """Refuse new tasks, drop those that wait; who sleeps or has a timeout here gets `Closed`. Twice is fine."""
         for task in self._clear():
             if isinstance(task, Sleep | Timeout):
                 task.abort()

@@ -10,7 +10,7 @@ except ImportError as error:
     raise MissingExtra("dwell.spark needs PySpark: pip install 'dwell[spark]'") from error
 
 from dwell.spark.options import SettleOptions
-from dwell.spark.settle import settle
 from dwell.spark.schema import EVENTS, OPERATIONS, OUTCOMES
+from dwell.spark.settle import settle
 
-__all__ = ["EVENTS", "OPERATIONS", "OUTCOMES", "SettleOptions"]
+__all__ = ["EVENTS", "OPERATIONS", "OUTCOMES", "SettleOptions", "settle"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from dwell.ledger.reason import MAX_MS, MIN_MS, Reason
+from dwell.ledger.reason import MAX_MS, Reason
+from dwell.spark.schema import in_range
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -29,7 +30,7 @@ def fault() -> Column:
         (Reason.OP_ID_NULL, op_id.isNull(), None),
         (Reason.OP_ID_EMPTY, op_id == "", None),
         (Reason.SUBMITTED_AT_NULL, submitted.isNull(), None),
-        (Reason.SUBMITTED_AT_RANGE, ~submitted.between(MIN_MS, MAX_MS), submitted),
+        (Reason.SUBMITTED_AT_RANGE, ~in_range(submitted), submitted),
         (Reason.DELAY_NULL, delay.isNull(), None),
         (Reason.DELAY_NEGATIVE, delay < 0, delay),
         # The other way round, submitted + delay, may leave 64 bits.

@@ -35,7 +35,8 @@ def _condition(met: DataFrame) -> DataFrame:
         wait["submitted_ms"].alias("submitted_ms"),
         wait["row"].alias("row"),
         F.struct(
-            F.greatest(F.coalesce("met_ms", F.lit(NEVER)), wait["submitted_ms"]).alias("ms"), F.col("key").alias("key")
+            F.greatest(F.coalesce("met_ms", F.lit(NEVER)), wait["submitted_ms"]).alias("ms"),
+            F.col("key").alias("key"),
         ).alias("met"),
     ).repartition("hash", "op_id")
     ordered = Window.partitionBy("hash", "op_id", "tag").orderBy(F.col("row").isNull())
@@ -56,7 +57,9 @@ def _condition(met: DataFrame) -> DataFrame:
             "submitted_ms",
             "row",
             F.when(F.col("rule") == SOME, _nth("each", F.col("row.quorum")))
-            .otherwise(F.struct((F.col("rule") * F.col("best.ms")).alias("ms"), F.col("best.key").alias("key")))
+            .otherwise(
+                F.struct((F.col("rule") * F.col("best.ms")).alias("ms"), F.col("best.key").alias("key"))
+            )
             .alias("done"),
         )
     )
@@ -90,7 +93,11 @@ def _outcome(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
     deadline = submitted + F.col("row.delay_ms")
     horizon = deadline if as_of_ms is None else F.least(deadline, F.lit(as_of_ms))
     kind = F.when(~sound, "rejected").when(done <= horizon, "completed")
-    kind = kind.otherwise("expired") if as_of_ms is None else kind.when(deadline <= as_of_ms, "expired").otherwise("pending")
+    kind = (
+        kind.otherwise("expired")
+        if as_of_ms is None
+        else kind.when(deadline <= as_of_ms, "expired").otherwise("pending")
+    )
     rows = rows.withColumn("outcome", kind)
     finished = F.when(F.col("outcome") == "completed", done).when(F.col("outcome") == "expired", deadline)
     extra = [F.col("row.extra").alias("extra")] if "extra" in rows.schema["row"].dataType.names else []

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dwell.errors import InvalidArgument, InvalidType
+from dwell.ledger.reason import MAX_MS, MIN_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +120,11 @@ def millis(time: Column, kind: T.DataType) -> Column:
     days = F.unix_date(time.cast(T.DateType())).cast(T.LongType())
     seconds = F.hour(time) * 3600 + F.minute(time) * 60 + F.extract(F.lit("SECOND"), time)
     return days * 86_400_000 + F.floor(seconds * 1000).cast(T.LongType())
+
+
+def in_range(millis: Column) -> Column:
+    """Whether a time lies in the years 1 to 9999; null for null."""
+    return millis.between(MIN_MS, MAX_MS)
 
 
 def timestamp(millis: Column) -> Column:

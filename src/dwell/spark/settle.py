@@ -1,27 +1,122 @@
-from __future__ import annotations
-from pyspark.sql import functions as F, DataFrame
-from dwell.spark.schema import plain_operations, plain_events, extra_names, OUTCOMES
-from dwell.spark.wait import waits
-from dwell.spark.met import met, SIGNAL, LEVEL
-from dwell.spark.outcome import outcomes, ANY, ALL, SOME
-from dwell.ledger.reason import MIN_MS, MAX_MS
+"""One outcome for each operation, from two tables.
 
-def settle(operations, events, *, as_of=None, options=None):
-    plain = plain_operations(operations)
-    w = waits(plain)
-    levels = F.col("needs.level")
-    k = plain.agg(F.array_compact(F.array(F.when(F.bool_or(F.get(F.sort_array(levels), F.lit(0)).isNull()), SIGNAL), F.when(F.bool_or(F.array_max(levels).isNotNull()), LEVEL)))).scalar()
+    operations ── judged ── one row a need ─┐
+                                            ├─ by key: when is it met? ─┐
+    events ─────────────────────────────────┤                           ├─ by op_id: outcomes
+                                            └─ volume over several keys ┘
+
+Two shuffles and two sorts whatever the rule, and three more for operations that ask for a volume over several keys; if
+there are none, nothing is shuffled for them. Everything is lazy: the first action on the result runs it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from dwell.errors import InvalidArgument, InvalidType
+from dwell.spark.met import LEVEL, SIGNAL, met
+from dwell.spark.options import SettleOptions
+from dwell.spark.outcome import ALL, ANY, SOME, outcomes
+from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
+from dwell.spark.volume import volume_met
+from dwell.spark.wait import waits
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def settle(
+    operations: DataFrame,
+    events: DataFrame,
+    *,
+    as_of: datetime | None = None,
+    options: SettleOptions | None = None,
+) -> DataFrame:
+    """The outcome of each operation: the columns of `OUTCOMES`, then the other columns of `operations`.
+
+    `as_of` (without a time zone: UTC) is what is known: undecided then is `pending`. Without it time runs on to the end.
+    Of operations that repeat each other one row comes out, with the other columns of one of them.
+    """
+    if operations.isStreaming or events.isStreaming:
+        raise InvalidArgument("settle takes static DataFrames; operations or events is streaming")
+    if options is not None and not isinstance(options, SettleOptions):
+        raise InvalidType(f"options must be SettleOptions, not {type(options).__name__}")
+    settled = settle_plain(plain_operations(operations), plain_events(events), as_of_ms=_as_of_ms(as_of))
+    extras = extra_names(operations)
+    if extras:
+        settled = settled.select(*OUTCOMES.names, "extra.*")
+    return settled.toDF(*OUTCOMES.names, *extras)
+
+
+def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | None) -> DataFrame:
+    """The same on `plain_operations` and `plain_events`; `extra`, if there, stays a struct."""
+    events = events.where(F.col("key").isNotNull() & in_range(F.col("at_ms")))
+    summed = F.coalesce(F.col("volume").isNotNull() & (F.size("needs") > 1), F.lit(False))
+    simple, several = operations.where(~summed), operations.where(summed)
+    simply_met = met(_needs(simple), _events(events, simple))
+    asked = F.coalesce(several.agg(F.count("*") > 0).scalar(), F.lit(False))
+    volume = volume_met(_volume_needs(several), events.where(asked))
+    return outcomes(simply_met.unionByName(volume), as_of_ms=as_of_ms)
+
+
+def _needs(operations: DataFrame) -> DataFrame:
+    """A row for each need. What belongs to the operation as a whole travels with its first need."""
     count = F.size("needs")
-    q = F.coalesce("row.quorum", count)
-    rule = F.when((q == 1), ANY).when(q == count, ALL).otherwise(SOME)
-    n = w.select("*", rule.alias("rule"), F.posexplode_outer("needs").alias("pos", "need")).select(
+    quorum = F.coalesce("row.quorum", count)
+    rule = F.when(quorum == 1, ANY).when(quorum == count, ALL).otherwise(SOME)
+    each = waits(operations).select("*", rule.alias("rule"), F.posexplode_outer("needs").alias("nth", "need"))
+    level = F.col("need.level")
+    return each.select(
         F.col("need.key").alias("key"),
-        F.when(F.col("need.level").isNull(), SIGNAL).otherwise(LEVEL).alias("walk"),
-        F.coalesce("need.level", "submitted_ms").alias("mark"),
-        F.struct("op_id", "tag", "rule", "submitted_ms", F.when(F.col("pos") == 0, F.col("row")).alias("row")).alias("wait"),
+        F.when(level.isNull(), SIGNAL).otherwise(LEVEL).alias("walk"),
+        # A volume over one key is a level of that key; beyond 64 bits (null) it is never reached.
+        F.when(level.isNull(), F.col("submitted_ms"))
+        .when(F.col("row.volume").isNotNull(), F.try_add(level, "row.volume"))
+        .otherwise(level)
+        .alias("mark"),
+        _wait(F.col("rule")).alias("wait"),
     )
-    e = plain_events(events).where(F.col("key").isNotNull() & F.col("at_ms").between(MIN_MS, MAX_MS))
-    e = e.select("*", F.explode_outer(k).alias("walk")).where((F.col("walk")==SIGNAL)|F.col("level").isNotNull())
-    e = e.select("key", "walk", F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level")).alias("mark"), "at_ms")
-    out = outcomes(met(n, e), as_of_ms=None)
-    return out
+
+
+def _volume_needs(operations: DataFrame) -> DataFrame:
+    each = waits(operations).select("*", F.posexplode_outer("needs").alias("nth", "need"))
+    return each.select(
+        F.col("need.key").alias("key"),
+        F.col("need.level").alias("level"),
+        "deadline_ms",
+        F.col("row.volume").alias("volume"),
+        _wait(F.lit(ANY)).alias("wait"),
+    )
+
+
+def _wait(rule: Column) -> Column:
+    first = F.when(F.col("nth") == 0, F.col("row"))
+    return F.struct("op_id", "tag", rule.alias("rule"), "submitted_ms", first.alias("row"))
+
+
+def _events(events: DataFrame, operations: DataFrame) -> DataFrame:
+    """Each event once for each walk it can matter to: which walks there are at all, a subquery finds out at run time."""
+    levels = F.col("needs.level")
+    walks = F.array(
+        F.when(F.bool_or(F.get(F.sort_array(levels), F.lit(0)).isNull()), SIGNAL),
+        F.when(F.bool_or(F.array_max(levels).isNotNull()), LEVEL),
+    )
+    each = events.select("*", F.explode_outer(operations.agg(walks).scalar()).alias("walk"))
+    mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
+    return each.where(
+        (F.col("walk") == SIGNAL) | ((F.col("walk") == LEVEL) & F.col("level").isNotNull())
+    ).select("key", "walk", mark.alias("mark"), "at_ms")
+
+
+def _as_of_ms(as_of: datetime | None) -> int | None:
+    if as_of is None:
+        return None
+    if not isinstance(as_of, datetime):
+        raise InvalidType(f"as_of must be a datetime, not {type(as_of).__name__}")
+    aware = as_of if as_of.tzinfo is not None else as_of.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
