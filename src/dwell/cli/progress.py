@@ -49,20 +49,20 @@ def progress(spark: SparkSession, doing: str, stream: TextIO | None = None) -> I
 class _Watcher(threading.Thread):
     def __init__(self, context: Any, doing: str, stream: TextIO, started: float) -> None:
         super().__init__(name="dwell-progress", daemon=True)
-        self._context, self._doing, self._stream, self._started = context, doing, stream, started
+        self._context, self._doing, self._stream, self._begun = context, doing, stream, started
         self._is_terminal = stream.isatty()
-        self._stop = threading.Event()
+        self._ended = threading.Event()
         self._since: dict[int, float] = {}
         self._told: dict[int, Stage] = {}
 
     def end(self) -> None:
-        self._stop.set()
+        self._ended.set()
         self.join(timeout=5)
         if self._is_terminal:
             self._stream.write(CLEAR_LINE)
 
     def run(self) -> None:
-        while not self._stop.wait(TERMINAL_S if self._is_terminal else PLAIN_S):
+        while not self._ended.wait(TERMINAL_S if self._is_terminal else PLAIN_S):
             try:
                 stages = active_stages(self._context)
             except Exception:  # the session is being stopped under us
@@ -76,7 +76,7 @@ class _Watcher(threading.Thread):
                 self._tell(stages)
 
     def _show(self, stages: list[Stage], now: float) -> None:
-        elapsed = words.duration(1000 * (now - self._started))
+        elapsed = words.duration(1000 * (now - self._begun))
         if not stages:
             self._stream.write(f"{CLEAR_LINE}{self._doing}: planning · {elapsed}")
         else:

@@ -1,0 +1,13 @@
+"""Not yet."""
+import argparse
+NAME = "top"
+HELP = "x"
+EXAMPLE = "  x"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(args: argparse.Namespace) -> int:
+    return 0
