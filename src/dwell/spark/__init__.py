@@ -1,4 +1,11 @@
-"""The same outcomes on Spark, for tables and streams; needs the extra `dwell[spark]`."""
+"""The same outcomes on Spark, for tables and streams; needs the extra `dwell[spark]`.
+
+settle          one outcome for each operation
+follows         did B happen within T after A? two frames as they are
+curve           what other timeouts would have done; shortest_delay: the least that keeps a share alive
+identity        operations in = completed + expired + rejected + pending
+set_aside       the events nobody looked at, and why
+"""
 
 from __future__ import annotations
 
@@ -9,8 +16,22 @@ try:
 except ImportError as error:
     raise MissingExtra("dwell.spark needs PySpark: pip install 'dwell[spark]'") from error
 
+from dwell.spark.account import identity, set_aside
+from dwell.spark.curve import curve, shortest_delay
+from dwell.spark.follows import follows
 from dwell.spark.options import SettleOptions
 from dwell.spark.schema import EVENTS, OPERATIONS, OUTCOMES
 from dwell.spark.settle import settle
 
-__all__ = ["EVENTS", "OPERATIONS", "OUTCOMES", "SettleOptions", "settle"]
+__all__ = [
+    "EVENTS",
+    "OPERATIONS",
+    "OUTCOMES",
+    "SettleOptions",
+    "curve",
+    "follows",
+    "identity",
+    "set_aside",
+    "settle",
+    "shortest_delay",
+]

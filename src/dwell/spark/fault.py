@@ -58,6 +58,11 @@ def fault() -> Column:
     return first
 
 
+def has_no_op_id() -> Column:
+    """Whether the row names no operation: then it is a repeat of no other."""
+    return F.col("op_id").isNull() | (F.col("op_id") == "")
+
+
 def text(reason: Reason, value: Column | None = None) -> Column:
     """`Reason.text` as an expression."""
     if value is None:

@@ -42,9 +42,7 @@ def ensure_java() -> str:
 def java_version(java: str) -> int | None:
     """The feature version of a java command (8, 17, 21), or null if it does not run."""
     try:
-        said = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, check=True, timeout=60
-        ).stderr
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError):
         return None
     # `openjdk version "17.0.15"`; up to Java 8 it was "1.8.0_302".

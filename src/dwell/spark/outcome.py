@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from dwell.ledger.reason import Reason
-from dwell.spark.fault import text
+from dwell.spark.fault import has_no_op_id, text
 from dwell.spark.schema import timestamp
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _condition(met: DataFrame) -> DataFrame:
             F.min(F.when(F.col("rule") != SOME, signed)).over(whole).alias("best"),
             F.collect_set(F.when(F.col("rule") == SOME, F.col("met"))).over(whole).alias("each"),
         )
-        .where((F.col("nth") == 1) | F.col("op_id").isNull() | (F.col("op_id") == ""))
+        .where((F.col("nth") == 1) | has_no_op_id())
         .select(
             "hash",
             "op_id",
@@ -57,9 +57,7 @@ def _condition(met: DataFrame) -> DataFrame:
             "submitted_ms",
             "row",
             F.when(F.col("rule") == SOME, _nth("each", F.col("row.quorum")))
-            .otherwise(
-                F.struct((F.col("rule") * F.col("best.ms")).alias("ms"), F.col("best.key").alias("key"))
-            )
+            .otherwise(F.struct((F.col("rule") * F.col("best.ms")).alias("ms"), F.col("best.key").alias("key")))
             .alias("done"),
         )
     )
@@ -100,7 +98,7 @@ def _outcome(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
     )
     rows = rows.withColumn("outcome", kind)
     finished = F.when(F.col("outcome") == "completed", done).when(F.col("outcome") == "expired", deadline)
-    extra = [F.col("row.extra").alias("extra")] if "extra" in rows.schema["row"].dataType.names else []
+    extra = [F.col("row.extra").alias("extra")] if "extra" in rows.select("row.*").columns else []
     return rows.withColumn("finished_ms", finished).select(
         "op_id",
         "outcome",

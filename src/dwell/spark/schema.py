@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-NEEDS: Final = T.ArrayType(
-    T.StructType([T.StructField("key", T.StringType()), T.StructField("level", T.LongType())])
-)
+NEEDS: Final = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("level", T.LongType())]))
 
 OPERATIONS: Final = T.StructType(
     [
@@ -77,9 +75,7 @@ def plain_operations(frame: DataFrame) -> DataFrame:
     taken = {name.lower() for name in OUTCOMES.names}
     for name in extras:
         if name.lower() in taken:
-            raise InvalidArgument(
-                f"operations has a column {name!r} that would clash with the outcome's: rename it"
-            )
+            raise InvalidArgument(f"operations has a column {name!r} that would clash with the outcome's: rename it")
     own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
     types = frame.schema
     columns = [
@@ -97,19 +93,22 @@ def plain_operations(frame: DataFrame) -> DataFrame:
 
 
 def extra_names(operations: DataFrame) -> list[str]:
-    """The columns that pass through to the outcome, in their order; `extra` of `plain_operations` has one field each."""
+    """The columns that pass through to the outcome, in their order: the fields of `extra`."""
     return [name for name in operations.columns if name not in OPERATIONS.names]
 
 
-def plain_events(frame: DataFrame) -> DataFrame:
-    """`key, at_ms, level`; other columns are left behind."""
+def plain_events(frame: DataFrame, *, keep: bool = False) -> DataFrame:
+    """`key, at_ms, level`; with `keep`, these as one struct `plain` beside the columns given as another, `given`."""
     at = _places(frame, EVENTS, "events")
     own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
-    return own.select(
+    columns = (
         _text(at["key"]).alias("key"),
         millis(F.col(f"_{at['at']}"), frame.schema[at["at"]].dataType).alias("at_ms"),
         _bigint(at["level"]).alias("level"),
     )
+    if keep:
+        return own.select(F.struct(*own.columns).alias("given"), F.struct(*columns).alias("plain"))
+    return own.select(*columns)
 
 
 def millis(time: Column, kind: T.DataType) -> Column:

@@ -39,7 +39,7 @@ def settle(
 ) -> DataFrame:
     """The outcome of each operation: the columns of `OUTCOMES`, then the other columns of `operations`.
 
-    `as_of` (without a time zone: UTC) is what is known: undecided then is `pending`. Without it time runs on to the end.
+    What is undecided at `as_of` (without a time zone: UTC) is `pending`; without `as_of` time runs on to the end.
     Of operations that repeat each other one row comes out, with the other columns of one of them.
     """
     if operations.isStreaming or events.isStreaming:
@@ -100,7 +100,7 @@ def _wait(rule: Column) -> Column:
 
 
 def _events(events: DataFrame, operations: DataFrame) -> DataFrame:
-    """Each event once for each walk it can matter to: which walks there are at all, a subquery finds out at run time."""
+    """Each event once for each walk it can matter to; a subquery finds out at run time which walks there are."""
     levels = F.col("needs.level")
     walks = F.array(
         F.when(F.bool_or(F.get(F.sort_array(levels), F.lit(0)).isNull()), SIGNAL),
@@ -108,9 +108,9 @@ def _events(events: DataFrame, operations: DataFrame) -> DataFrame:
     )
     each = events.select("*", F.explode_outer(operations.agg(walks).scalar()).alias("walk"))
     mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
-    return each.where(
-        (F.col("walk") == SIGNAL) | ((F.col("walk") == LEVEL) & F.col("level").isNotNull())
-    ).select("key", "walk", mark.alias("mark"), "at_ms")
+    return each.where((F.col("walk") == SIGNAL) | ((F.col("walk") == LEVEL) & F.col("level").isNotNull())).select(
+        "key", "walk", mark.alias("mark"), "at_ms"
+    )
 
 
 def _as_of_ms(as_of: datetime | None) -> int | None:

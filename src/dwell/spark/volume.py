@@ -1,7 +1,7 @@
 """When has enough come in, over several keys together?
 
-The levels of an operation's keys rise step by step, and so does the sum of what they are above the needs. `rises` numbers
-the steps of each key; then the steps that matter to an operation are a range of numbers for each of its keys:
+The levels of an operation's keys rise step by step, and so does the sum of what they are above the needs. `rises`
+numbers the steps of each key; the steps that matter to an operation are then a range of numbers for each of its keys:
 
     submitted            end
         |                 |
@@ -11,9 +11,9 @@ the steps of each key; then the steps that matter to an operation are a range of
 The end is the deadline or, if earlier, the moment one key alone is far enough. Each operation meets exactly the steps
 in its ranges, by an equi-join on key and number, and a running sum in the order of time finds the moment.
 
-The cost is the number of those (operation, key, step) triples: an operation pays for the steps its keys take between its
-submission and its end, and for nothing before or after. Keys with many steps are spread, since the step is part of
-what is joined on.
+The cost is the number of those (operation, key, step) triples: an operation pays for the steps its keys take between
+its submission and its end, and for nothing before or after. Keys with many steps are spread, since the step is part
+of what is joined on.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from dwell.spark.fault import has_no_op_id
 from dwell.spark.met import LEVEL, met
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ def volume_met(needs: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def rises(events: DataFrame) -> DataFrame:
-    """`key, step, at_ms, level, before`: each event that raised its key's level, numbered from 1, and the level before."""
-    levels = events.where(F.col("level").isNotNull()).select(
-        F.xxhash64("key").alias("hash"), "key", "at_ms", "level"
-    )
+    """`key, step, at_ms, level, before`: the events that raised their key's level, numbered from 1, and from where."""
+    levels = events.where(F.col("level").isNotNull()).select(F.xxhash64("key").alias("hash"), "key", "at_ms", "level")
     by_time = Window.partitionBy("hash", "key").orderBy("at_ms", F.desc("level"))
     earlier = by_time.rowsBetween(Window.unboundedPreceding, -1)
     risen = levels.withColumn("before", F.max("level").over(earlier)).where(
@@ -70,16 +69,14 @@ def _ended(needs: DataFrame, steps: DataFrame) -> DataFrame:
     enough = F.min(in_time).over(whole)
     return (
         rows.select("*", enough.alias("enough"), F.lag("key").over(by_key).alias("last_key"))
-        .where(_no_op_id() | F.col("last_key").isNull() | (F.col("last_key") != F.col("key")))
+        .where(has_no_op_id() | F.col("last_key").isNull() | (F.col("last_key") != F.col("key")))
         .select("key", "level", "volume", "wait", F.least("deadline_ms", "enough").alias("end_ms"))
     )
 
 
 def _numbered(needs: DataFrame, steps: DataFrame) -> DataFrame:
     """`from_step`, the last step up to submission (0: none), and `to_step`, the last up to the end."""
-    nothing = [
-        F.lit(None).cast(field.dataType).alias(field.name) for field in needs.schema if field.name != "key"
-    ]
+    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in needs.schema if field.name != "key"]
     taken = steps.select(
         "hash", "key", *nothing, F.col("at_ms").alias("from_ms"), F.col("at_ms").alias("to_ms"), "step"
     )
@@ -99,7 +96,7 @@ def _numbered(needs: DataFrame, steps: DataFrame) -> DataFrame:
 
 
 def _steps_of(needs: DataFrame, steps: DataFrame) -> DataFrame:
-    """A row for each step from `from_step` to `to_step` with what it adds to the sum; the first stands for all before."""
+    """A row for each step from `from_step` to `to_step` with what it adds; the first stands for all before it."""
     numbers = F.sequence("from_step", "to_step")
     each = needs.select("*", F.posexplode_outer(numbers).alias("nth", "step"))
     met = each.join(steps.withColumnRenamed("level", "risen"), ["key", "step"], "left")
@@ -132,13 +129,7 @@ def _reached(rows: DataFrame) -> DataFrame:
     return (
         rows.withColumn("sum", F.sum("more").over(so_far))
         .withColumn("met_ms", F.min(F.when(enough, F.col("at_ms"))).over(whole))
-        .withColumn(
-            "by", F.min(F.when(F.col("counts") & (F.col("at_ms") <= F.col("met_ms")), latest)).over(whole)
-        )
+        .withColumn("by", F.min(F.when(F.col("counts") & (F.col("at_ms") <= F.col("met_ms")), latest)).over(whole))
         .where(F.col("wait").isNotNull())
         .select(F.col("by.key").alias("key"), "met_ms", "wait")
     )
-
-
-def _no_op_id() -> Column:
-    return F.col("op_id").isNull() | (F.col("op_id") == "")

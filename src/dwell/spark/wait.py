@@ -23,20 +23,16 @@ def waits(operations: DataFrame) -> DataFrame:
     judged = operations.withColumn("fault", fault())
     content = F.struct("submitted_ms", "delay_ms", "needs", "quorum", "volume")
     sound = F.col("fault").isNull()
-    # The hash skips nulls. In a sound row that is harmless: a key comes before each level, and 0 is no quorum or volume.
+    # The hash skips nulls. In a sound row that is harmless: a key precedes each level, 0 is no quorum and no volume.
     exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
     tag = F.when(sound, exact).otherwise(F.xxhash64(F.to_json(content)))
     extra = ["extra"] if "extra" in operations.columns else []
-    nobody = F.array(
-        F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level"))
-    )
+    nobody = F.array(F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level")))
     return judged.withColumn("tag", tag).select(
         "op_id",
         "tag",
         "submitted_ms",
-        F.when(sound, F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))).alias(
-            "deadline_ms"
-        ),
+        F.when(sound, F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))).alias("deadline_ms"),
         F.when(sound, F.col("needs")).otherwise(nobody).alias("needs"),
         F.struct("delay_ms", "needs", "quorum", "volume", "fault", *extra).alias("row"),
     )

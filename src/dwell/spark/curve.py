@@ -1,0 +1,90 @@
+"""What would other timeouts have done? One settlement answers for all candidates.
+
+When an operation's condition first holds does not depend on its delay. So the operations are settled once, with the
+longest candidate, and each shorter one only asks how many of the waits fit into it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from dwell.errors import InvalidArgument
+from dwell.spark.schema import plain_events, plain_operations
+from dwell.spark.settle import settle_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+# Longer than any wait: an operation that did not complete.
+_NEVER = 2**62
+
+
+def curve(operations: DataFrame, events: DataFrame, delays_ms: Sequence[int]) -> DataFrame:
+    """A row for each of `delays_ms`, had it been the delay of every operation, from the shortest:
+
+        delay_ms, operations, completed, expired, expired_share, p50_ms, p90_ms, p99_ms
+
+    The percentiles are of how long operations would have waited, the expired ones for the whole delay: the least wait
+    that so large a share does not exceed. The operations' own `delay_ms` is not looked at. What is rejected even so
+    is left out. Memory grows with the number of different waits in milliseconds, not with the operations.
+    """
+    candidates = _delays(delays_ms)
+    completed = [F.count_if(F.col("wait") <= delay) for delay in candidates]
+    each = zip(candidates, completed, strict=True)
+    rows = F.array(*(F.struct(F.lit(d).alias("delay_ms"), c.alias("completed")) for d, c in each))
+    shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
+    found = _waits(operations, events, candidates[-1]).agg(
+        F.count("*").alias("operations"),
+        rows.alias("rows"),
+        *(_least(share).alias(name) for name, share in shares.items()),
+    )
+    expired = F.col("operations") - F.col("row.completed")
+    return found.select("*", F.explode("rows").alias("row")).select(
+        "row.delay_ms",
+        "operations",
+        "row.completed",
+        expired.alias("expired"),
+        F.try_divide(expired, "operations").alias("expired_share"),
+        *(F.when(F.col("operations") > 0, F.least(name, "row.delay_ms")).alias(name) for name in shares),
+    )
+
+
+def shortest_delay(operations: DataFrame, events: DataFrame, keep: Sequence[float], *, up_to_ms: int) -> DataFrame:
+    """A row `keep, delay_ms` for each share to keep alive: the least delay with which that share completes.
+
+    Null where no delay up to `up_to_ms` does.
+    """
+    for share in keep:
+        if not 0 < share <= 1:
+            raise InvalidArgument(f"keep must lie above 0 and not above 1, not {share!r}")
+    if not keep:
+        raise InvalidArgument("keep must name at least one share")
+    shares = F.array(*(F.struct(F.lit(float(s)).alias("keep"), _least(s).alias("delay_ms")) for s in keep))
+    found = _waits(operations, events, _delays([up_to_ms])[-1]).agg(shares.alias("shares"))
+    each = found.select(F.explode("shares").alias("each")).select("each.*")
+    return each.withColumn("delay_ms", F.when(F.col("delay_ms") <= up_to_ms, F.col("delay_ms")))
+
+
+def _waits(operations: DataFrame, events: DataFrame, longest: int) -> DataFrame:
+    """`wait`: how long each operation that is not rejected took to complete, `_NEVER` if longer than the longest."""
+    plain = plain_operations(operations).withColumn("delay_ms", F.lit(longest)).drop("extra")
+    settled = settle_plain(plain, plain_events(events), as_of_ms=None).where("outcome != 'rejected'")
+    done = F.when(F.col("outcome") == "completed", F.col("waited_ms")).otherwise(F.lit(_NEVER))
+    return settled.select(done.alias("wait"))
+
+
+def _least(share: float) -> Column:
+    return F.expr(f"cast(percentile_disc({float(share)!r}D) within group (order by wait) as bigint)")
+
+
+def _delays(delays_ms: Sequence[int]) -> list[int]:
+    delays = sorted(set(delays_ms))
+    if not delays:
+        raise InvalidArgument("delays_ms must name at least one delay")
+    if delays[0] < 0:
+        raise InvalidArgument(f"delays_ms must not be negative: {delays[0]}")
+    return delays
