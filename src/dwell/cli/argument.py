@@ -44,3 +44,14 @@ def pair(text: str) -> tuple[str, str]:
     if not (name and equals):
         raise ArgumentTypeError(f"{text!r} is not of the form NAME=VALUE")
     return name, value
+
+
+def share(text: str) -> float:
+    """`99.9%` or `0.999`."""
+    try:
+        number = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise ArgumentTypeError(f"{text!r} is not a share: write 99.9% or 0.999")
+    return number

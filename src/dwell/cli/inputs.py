@@ -20,8 +20,8 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "table": (),
 }
 
-# Column, whether it must be there, and what to do when it is not.
-OPERATIONS = {
+# Each column, and what to do when it is not there; None: it need not be.
+OPERATIONS: dict[str, str | None] = {
     "op_id": "name yours with --map op_id=COLUMN",
     "submitted_at": "name yours with --map submitted_at=COLUMN",
     "delay_ms": "name yours with --map delay_ms=COLUMN, or give one delay for all, as --within 30m",
@@ -29,7 +29,7 @@ OPERATIONS = {
     "quorum": None,
     "volume": None,
 }
-EVENTS = {
+EVENTS: dict[str, str | None] = {
     "key": "name yours with --map key=COLUMN",
     "at": "name yours with --map at=COLUMN",
     "level": None,
@@ -77,15 +77,20 @@ class Inputs(NamedTuple):
         columns = dict(args.map)
         for ours in columns:
             if ours not in OPERATIONS and ours not in EVENTS:
-                raise Problem(f"--map {ours}=…: there is no column of that name, choose from {_listed([*OPERATIONS, *EVENTS])}")
-        made = [
-            Input(what, path, args.format or format_of(path), dict(args.option), _of(columns, wanted), sql)
-            for what, path, wanted, sql in (
-                ("operations", args.operations, OPERATIONS, args.operations_sql),
-                ("events", args.events, EVENTS, args.events_sql),
-            )
-        ]
-        return cls(*made, args.within)
+                raise Problem(
+                    f"--map {ours}=…: there is no column of that name, choose from {_listed([*OPERATIONS, *EVENTS])}"
+                )
+
+        def made(what: str, path: str, wanted: dict[str, str | None], sql: str | None) -> Input:
+            options = dict(args.option)
+            mapped = {ours: theirs for ours, theirs in columns.items() if ours in wanted}
+            return Input(what, path, args.format or format_of(path), options, mapped, sql)
+
+        return cls(
+            made("operations", args.operations, OPERATIONS, args.operations_sql),
+            made("events", args.events, EVENTS, args.events_sql),
+            args.within,
+        )
 
 
 def format_of(path: str) -> str:
@@ -110,10 +115,6 @@ def _by_ending(name: str) -> str | None:
 
 def _unknown(path: str) -> str:
     raise Problem(f"{path} does not say its format by its name: pass --format parquet, csv or json")
-
-
-def _of(columns: dict[str, str], wanted: dict[str, str | None]) -> dict[str, str]:
-    return {ours: theirs for ours, theirs in columns.items() if ours in wanted}
 
 
 def _listed(names: Iterable[str]) -> str:

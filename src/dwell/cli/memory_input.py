@@ -6,17 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, dataset
+
 from dwell.cli.output import is_local
 from dwell.cli.problem import Problem
-from dwell.errors import MissingExtra
 from dwell.ledger import Event, Need, Wait
-
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import csv, dataset
-except ImportError as error:
-    raise MissingExtra("--engine memory needs PyArrow to read and write files: pip install 'dwell[spark]'") from error
 
 if TYPE_CHECKING:
     from dwell.cli.inputs import Input, Inputs
@@ -60,7 +56,9 @@ def _read(source: Input) -> Any:
     if source.sql is not None:
         raise Problem(f"--{source.what}-sql needs Spark: leave --engine memory out")
     if source.format not in ("parquet", "csv", "json") or not is_local(source.path):
-        raise Problem(f"--engine memory reads Parquet, CSV and JSON lines on this machine, not {source.path} ({source.format})")
+        raise Problem(
+            f"--engine memory reads Parquet, CSV and JSON lines on this machine, not {source.path} ({source.format})"
+        )
     if source.options:
         raise Problem("--option is for Spark's readers: leave --engine memory out")
     place = Path(source.path)
@@ -73,14 +71,18 @@ def _read(source: Input) -> Any:
         return dataset.dataset([str(file) for file in files], format=source.format).to_table()
     except pa.ArrowInvalid as error:
         why = str(error).splitlines()[0]
-        raise Problem(f"{source.what}: {source.path} is no whole {source.format} file ({why}): fetch it again") from error
+        raise Problem(
+            f"{source.what}: {source.path} is no whole {source.format} file ({why}): fetch it again"
+        ) from error
 
 
 def _read_csv(file: Path) -> Any:
     # Everything as text, as on Spark: what is no time or number becomes null by our own cast.
     with csv.open_csv(file) as reader:
         names = reader.schema.names
-    options = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""])
+    options = csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
+    )
     return csv.read_csv(file, convert_options=options)
 
 
@@ -123,7 +125,10 @@ def _needs(value: Any) -> list[Need] | None:
             return None
     if value is None:
         return None
-    return [Need(one) if isinstance(one, str) else Need(None) if one is None else Need(one["key"], one.get("level")) for one in value]
+    return [
+        Need(one) if isinstance(one, str) else Need(None) if one is None else Need(one["key"], one.get("level"))
+        for one in value
+    ]
 
 
 def _time_ms(text: str | None) -> int | None:

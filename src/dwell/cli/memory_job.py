@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from dwell.cli.curve_file import FILE_NAME
+from dwell.cli.memory_curve import curve_in_memory
 from dwell.cli.memory_input import Table, read_events, read_waits
 from dwell.cli.output import LocalFiles, is_local, must_be_free, whole_or_nothing
 from dwell.cli.problem import Problem
@@ -50,7 +52,10 @@ def settle_in_memory(args: argparse.Namespace, inputs: Inputs) -> Summary:
     outcomes = list(run)
     statistics = run.statistics()
     made = _table(outcomes, waits, table)
-    counts = {kind: pc.sum(pc.equal(made["outcome"], kind)).as_py() or 0 for kind in ("completed", "expired", "rejected", "pending")}
+    counts = {
+        kind: pc.sum(pc.equal(made["outcome"], kind)).as_py() or 0
+        for kind in ("completed", "expired", "rejected", "pending")
+    }
     summary = Summary(
         engine="memory",
         out=args.out,
@@ -70,6 +75,8 @@ def settle_in_memory(args: argparse.Namespace, inputs: Inputs) -> Summary:
         rejected = made.filter(pc.equal(made["outcome"], "rejected"))
         rejected = rejected.drop_columns(["outcome", "finished_at", "waited_ms", "completed_by"])
         parquet.write_table(rejected, Path(partial, "rejected", "part-0.parquet"))
+        if args.curve:
+            files.write_text(f"{partial}/{FILE_NAME}", curve_in_memory(inputs).as_json())
         files.write_text(f"{partial}/summary.json", summary.as_json())
     return summary
 
@@ -98,7 +105,7 @@ def _table(outcomes: list[Outcome], waits: list[Wait], table: Table) -> Any:
 
 
 def _rows_of(outcomes: list[Outcome], waits: list[Wait]) -> list[int]:
-    """Which row each outcome is about: under its op_id, the one that was rejected for that reason, or the one that was not."""
+    """Which row each outcome is about: under its op_id the one rejected for that reason, or the one that was not."""
     contents: dict[tuple[object, ...], int] = {}
     by_id: defaultdict[str | None, list[int]] = defaultdict(list)
     for row, wait in enumerate(waits):

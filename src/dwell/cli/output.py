@@ -1,7 +1,7 @@
 """A result appears under its name only when it is whole.
 
 It is written into a sibling (`NAME.partial-PID`) and renamed at the end. When anything goes wrong on the way, Ctrl-C
-included, the sibling is removed. Only a process that is killed outright leaves one behind, and its name says what it is.
+included, the sibling is removed. Only a process killed outright leaves one behind, and its name says what it is.
 """
 
 from __future__ import annotations

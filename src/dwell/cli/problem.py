@@ -12,20 +12,46 @@ class Problem(DwellError):
     """Something the person at the command line can put right; the message says how."""
 
 
+EXTRAS = {"pyspark": "PySpark", "pyarrow": "PyArrow", "numpy": "NumPy"}
+
 # What Spark, Hadoop and Arrow say in many lines, and what a person can do about it. The first that is found counts.
 KNOWN: tuple[tuple[str, str], ...] = (
-    (r"No space left on device|Disk quota exceeded|File size limit exceeded|File too large", "the disk is full: make room or choose another --out"),
+    (
+        r"No space left on device|Disk quota exceeded|File size limit exceeded|File too large",
+        "the disk is full: make room or choose another --out",
+    ),
     (r"PATH_NOT_FOUND\W+Path does not exist: (\S+?)\.? SQLSTATE", "{0} does not exist: check the path"),
     (r"UNABLE_TO_INFER_SCHEMA", "an input holds no data files of that format: check the path and --format"),
     (r"(\S+) is not a Parquet file", "{0} is not a whole Parquet file: it was cut short, or --format is wrong"),
-    (r"(?:EOFException|Unexpected end of (?:ZLIB )?input stream|Truncated|Compressed file ended)", "an input file is cut short: fetch it again"),
-    (r"(?:not in gzip format|invalid header field|incorrect (?:header|data) check)", "an input file is damaged: fetch it again"),
+    (
+        r"(?:EOFException|Unexpected end of (?:ZLIB )?input stream|Truncated|Compressed file ended)",
+        "an input file is cut short: fetch it again",
+    ),
+    (
+        r"(?:not in gzip format|invalid header field|incorrect (?:header|data) check)",
+        "an input file is damaged: fetch it again",
+    ),
     (r"TABLE_OR_VIEW_NOT_FOUND\W+The table or view (\S+) cannot be found", "there is no table {0}: check the name"),
-    (r"DATA_SOURCE_NOT_FOUND\W+Failed to find the data source: (\S+?)\.? ", "Spark knows no format {0}: add its package with --conf spark.jars.packages=…"),
-    (r"UNRESOLVED_COLUMN\S*\W+A column[^`]*name (`[^`]+`)", "there is no column {0}: check --operations-sql and --events-sql"),
-    (r"(JAVA_GATEWAY_EXITED)", "Spark could not start its Java process: Java 17 or newer is needed (pip install 'dwell[java]' brings one); --debug shows why"),
-    (r"(OutOfMemoryError|Java heap space)", "Spark ran out of memory: raise --driver-memory, or --conf spark.executor.memory=… on a cluster"),
-    (r"Could not parse Master URL: '?([^']+)'?", "Spark knows no master {0!r}: local[*], spark://host:7077, yarn, k8s://…"),
+    (
+        r"DATA_SOURCE_NOT_FOUND\W+Failed to find the data source: (\S+?)\.? ",
+        "Spark knows no format {0}: add its package with --conf spark.jars.packages=…",
+    ),
+    (
+        r"UNRESOLVED_COLUMN\S*\W+A column[^`]*name (`[^`]+`)",
+        "there is no column {0}: check --operations-sql and --events-sql",
+    ),
+    (
+        r"(JAVA_GATEWAY_EXITED)",
+        "Spark's Java process did not start: it needs Java 17 or newer (pip install 'dwell[java]' brings one)",
+    ),
+    (
+        r"(OutOfMemoryError|Java heap space)",
+        "Spark ran out of memory: raise --driver-memory, or --conf spark.executor.memory=… on a cluster",
+    ),
+    (
+        r"Could not parse Master URL: '?([^']+)'?",
+        "Spark knows no master {0!r}: local[*], spark://host:7077, yarn, k8s://…",
+    ),
 )
 
 
@@ -35,6 +61,8 @@ def in_one_line(error: BaseException) -> str:
         return _flat(str(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "the disk is full: make room or choose another --out"
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        return f"this needs {EXTRAS[error.name]}: pip install 'dwell[spark]'"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist: check the path"
     if isinstance(error, PermissionError) and error.filename is not None:

@@ -85,7 +85,9 @@ class _Watcher(threading.Thread):
             if stage.rows:
                 text += f", {words.count(stage.rows)} rows"
             left_s = _left_s(stage, now - self._since[stage.number])
-            text += f" · {elapsed}" + ("" if left_s is None else f", this stage about {words.duration(1000 * left_s)} more")
+            text += f" · {elapsed}" + (
+                "" if left_s is None else f", this stage about {words.duration(1000 * left_s)} more"
+            )
             self._stream.write(CLEAR_LINE + text)
         self._stream.flush()
 

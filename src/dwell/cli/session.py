@@ -1,7 +1,7 @@
 """The Spark session: made here and nowhere else in dwell.
 
-What Spark and its Java process say on standard error goes to a file, so that a terminal shows our words and the progress
-only. With `--debug` it goes to standard error after all.
+What Spark's Java process says on standard error goes to a file, so that a terminal shows our words and the progress.
+With `--debug` it goes to standard error after all.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
     except MissingExtra:
         raise
     except ImportError as error:
-        raise MissingExtra("this needs PySpark: pip install 'dwell[spark]' (or, for settle, --engine memory)") from error
+        raise MissingExtra(
+            "this needs PySpark: pip install 'dwell[spark]' (or, for settle, --engine memory)"
+        ) from error
     ensure_java()
     builder = SparkSession.builder.appName(f"dwell {args.command}").master(args.master)
     for key, value in {**_settings(args, stream), **dict(args.conf)}.items():

@@ -1,12 +1,12 @@
 """Settle operations: read OPERATIONS and EVENTS, write what became of each operation.
 
-OPERATIONS has the columns op_id, submitted_at, delay_ms, needs and, if you like, quorum and volume; EVENTS has key, at
-and, if you like, level. Columns of other names are mapped (--map op_id=order_no). A text column as `needs` holds either one
-key, or JSON: [{"key": "a", "level": 5}, {"key": "b"}]. All other columns of OPERATIONS pass through.
+OPERATIONS has the columns op_id, submitted_at, delay_ms, needs and, if you like, quorum and volume; EVENTS has
+key, at and, if you like, level. Columns of other names are mapped (--map op_id=order_no). A text column as `needs`
+holds either one key, or JSON: [{"key": "a", "level": 5}, {"key": "b"}]. Other columns of OPERATIONS pass through.
 
 DIR gets outcomes/ (one row for each operation), rejected/ (those that could not be settled, with the reason) and
-summary.json; it appears only when all of it is there. The last line and the exit code tell whether the ledger identity holds:
-operations in = completed + expired + rejected + pending.
+summary.json; it appears only when all of it is there. The last line and the exit code tell whether the ledger
+identity holds: operations in = completed + expired + rejected + pending.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from dwell.cli.problem import Problem
 
 if TYPE_CHECKING:
     import argparse
+
+    from dwell.cli.summary import Summary
 
 NAME = "settle"
 HELP = "what became of each operation"
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-of", type=moment, metavar="TIME", help="only what is known then counts; what is undecided is pending"
     )
+    parser.add_argument("--curve", action="store_true", help="write the timeout curve too, for `dwell report`")
     stream = parser.add_argument_group("streams: settle what arrives, until Ctrl-C")
     stream.add_argument("--stream", action="store_true", help="read both inputs as streams")
     stream.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps its place; the same one resumes it")
@@ -54,16 +57,29 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("inputs")
     group.add_argument("--format", metavar="F", help=f"{', '.join(FORMATS)}, or any format of Spark (default: by name)")
     group.add_argument(
-        "--option", type=pair, action="append", default=[], metavar="K=V", help="an option of the reader; may be repeated"
+        "--option",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="an option of the reader; may be repeated",
     )
     group.add_argument(
-        "--map", type=pair, action="append", default=[], metavar="OURS=YOURS", help="which column is which; may be repeated"
+        "--map",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="OURS=YOURS",
+        help="which column is which; may be repeated",
     )
     group.add_argument("--within", type=duration_ms, metavar="T", help="one delay for all, in place of delay_ms")
     group.add_argument("--operations-sql", metavar="SQL", help="make OPERATIONS from the table `input` with this query")
     group.add_argument("--events-sql", metavar="SQL", help="make EVENTS from the table `input` with this query")
     parser.add_argument(
-        "--engine", choices=("spark", "memory"), default="spark", help="memory: in this process, for small inputs, no Java"
+        "--engine",
+        choices=("spark", "memory"),
+        default="spark",
+        help="memory: in this process, for small inputs, no Java",
     )
 
 
@@ -73,7 +89,9 @@ def run(args: argparse.Namespace) -> int:
         return _stream(args, inputs)
     for name in ("checkpoint", "lateness", "idle_after", "for_ms"):
         if getattr(args, name) is not None:
-            raise Problem(f"--{name.removesuffix('_ms').replace('_', '-')} is for streams: add --stream, or leave it out")
+            raise Problem(
+                f"--{name.removesuffix('_ms').replace('_', '-')} is for streams: add --stream, or leave it out"
+            )
     if args.engine == "memory":
         from dwell.cli.memory_job import settle_in_memory
 
@@ -87,9 +105,10 @@ def run(args: argparse.Namespace) -> int:
 def _stream(args: argparse.Namespace, inputs: Inputs) -> int:
     if args.checkpoint is None:
         raise Problem("a stream needs --checkpoint DIR: there it keeps its place")
-    if args.engine == "memory" or args.as_of is not None:
-        raise Problem("--stream goes with neither --engine memory nor --as-of: leave them out")
+    if args.engine == "memory" or args.as_of is not None or args.curve:
+        raise Problem("--stream goes with neither --engine memory nor --as-of nor --curve: leave them out")
     with session.session(args, stream=True) as spark:
         from dwell.cli.stream_job import settle_stream
 
-        return settle_stream(spark, args, inputs).tell()
+        summary: Summary = settle_stream(spark, args, inputs)
+        return summary.tell()

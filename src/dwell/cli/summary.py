@@ -43,7 +43,9 @@ class Summary:
         print(f"outcomes   {self.out}/outcomes")
         if self.rejected:
             print(f"rejected   {n(self.rejected)}, with reasons: {self.out}/rejected")
-        print(f"events     {n(self.events)}" + (f", {n(self.events_set_aside)} set aside" * bool(self.events_set_aside)))
+        print(
+            f"events     {n(self.events)}" + (f", {n(self.events_set_aside)} set aside" * bool(self.events_set_aside))
+        )
         if self.repeats:
             print(f"repeats    {n(self.repeats)} rows said again what was known")
         print(f"completed  {words.share(self.completed, settled)} of the settled")

@@ -76,11 +76,15 @@ def _needs(column: Column, kind: T.DataType) -> Column:
     """Lists of keys, of structs without a level, JSON and single keys as text: all become the contract's needs."""
     wanted = OPERATIONS["needs"].dataType
     if isinstance(kind, T.StringType):
-        parsed = F.from_json(column, wanted)
+        parsed = F.from_json(column, wanted.simpleString())
         return F.when(F.ltrim(column).startswith("["), parsed).when(column.isNotNull(), F.array(_need(column)))
     if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StringType):
         return F.transform(column, _need)
-    if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StructType) and kind.elementType.names == ["key"]:
+    if (
+        isinstance(kind, T.ArrayType)
+        and isinstance(kind.elementType, T.StructType)
+        and kind.elementType.names == ["key"]
+    ):
         return F.transform(column, lambda need: _need(need["key"]))
     return column
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from dwell.cli.curve_file import FILE_NAME
 from dwell.cli.output import files_for, must_be_free, whole_or_nothing
 from dwell.cli.progress import progress
 from dwell.cli.summary import PERCENTILES, Summary
+from dwell.cli.table_curve import curve_of_tables
 from dwell.cli.table_input import read_tables
-from dwell.spark import EVENTS, OPERATIONS, OUTCOMES, settle
+from dwell.spark import OPERATIONS, OUTCOMES, identity, set_aside, settle
 
 if TYPE_CHECKING:
     import argparse
@@ -32,9 +34,6 @@ def settle_tables(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
     operations, events = read_tables(spark, inputs)
     outcomes = with_asked(settle(asking(operations), events, as_of=args.as_of))
     with whole_or_nothing(files, args.out, overwrite=args.overwrite) as partial:
-        with progress(spark, "counting"):
-            rows_in = operations.count()
-            events_in, set_aside = _count_events(events)
         with progress(spark, "settling"):
             outcomes.write.parquet(f"{partial}/outcomes")
         with progress(spark, "summing up"):
@@ -42,25 +41,24 @@ def settle_tables(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
             written.where("outcome = 'rejected'").drop("outcome", "finished_at", "waited_ms", "completed_by").coalesce(
                 1
             ).write.parquet(f"{partial}/rejected")
-            counts = {row["outcome"]: row["count"] for row in written.groupBy("outcome").count().collect()}
             waits = written.where("outcome = 'completed'").agg(
                 F.percentile_approx("waited_ms", [p / 100 for p in PERCENTILES], 10_000)
             )
             waited_ms = waits.collect()[0][0] or []
-            rows_out = sum(counts.values())
-            distinct = rows_in if rows_in == rows_out else _count_operations(operations)
+            ledger = identity(operations, written).collect()[0]
+            events_in, events_set_aside = events.count(), set_aside(events).count()
         summary = Summary(
             engine=f"spark {spark.version}, {args.master}",
             out=args.out,
-            operations=distinct,
-            repeats=rows_in - distinct,
-            **{kind: counts.get(kind, 0) for kind in ("completed", "expired", "rejected", "pending")},
+            **{name: ledger[name] for name in ("operations", "repeats", "completed", "expired", "rejected", "pending")},
             events=events_in,
-            events_set_aside=set_aside,
+            events_set_aside=events_set_aside,
             seconds=round(time.monotonic() - started, 3),
             waited_ms={f"p{p}": ms for p, ms in zip(PERCENTILES, waited_ms, strict=False)},
             as_of=None if args.as_of is None else args.as_of.isoformat(),
         )
+        if args.curve:
+            files.write_text(f"{partial}/{FILE_NAME}", curve_of_tables(spark, operations, events).as_json())
         files.write_text(f"{partial}/summary.json", summary.as_json())
     return summary
 
@@ -73,16 +71,3 @@ def with_asked(outcomes: DataFrame) -> DataFrame:
     """Outcome, then what was asked, then the caller's own columns."""
     extras = [name for name in outcomes.columns if name not in OUTCOMES.names and name != ASKED]
     return outcomes.select(*OUTCOMES.names, f"{ASKED}.*", *(F.col(f"`{name}`") for name in extras))
-
-
-def _count_events(events: DataFrame) -> tuple[int, int]:
-    usable = F.col("key").isNotNull() & F.col("at").isNotNull()
-    row = events.agg(F.count("*"), F.count_if(~usable)).collect()[0]
-    return row[0], row[1]
-
-
-def _count_operations(operations: DataFrame) -> int:
-    """Operations, exact repeats once; rows without an op_id are never repeats."""
-    named = F.col("op_id").isNotNull() & (F.col("op_id") != "")
-    content = operations.select("op_id", *ASKED_NAMES).withColumn("needs", F.array_sort("needs"))
-    return content.where(named).distinct().count() + content.where(~named | F.col("op_id").isNull()).count()

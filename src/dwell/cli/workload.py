@@ -73,7 +73,13 @@ def _orders(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
         F.when(source.chance("twice") < 0.01, 2).otherwise(1).alias("times"),
     )
     operations = orders.select(
-        "op_id", _timestamp("ms", "submitted_at"), _delay(30 * MINUTE_MS), _signal("op_id"), *_no_condition(), "shop", "amount"
+        "op_id",
+        _timestamp("ms", "submitted_at"),
+        _delay(30 * MINUTE_MS),
+        _signal("op_id"),
+        *_no_condition(),
+        "shop",
+        "amount",
     )
     paid = orders.where("pays").select(
         F.col("op_id").alias("key"),
@@ -137,7 +143,9 @@ def _fetch(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
     polled = polls.select(
         "id",
         "ms",
-        F.transform(F.sequence(F.lit(0), F.col("count") - 1), lambda i: (F.col("first") + i * 3) % partitions).alias("ps"),
+        F.transform(F.sequence(F.lit(0), F.col("count") - 1), lambda i: (F.col("first") + i * 3) % partitions).alias(
+            "ps"
+        ),
     )
 
     def log_end(partition: Column) -> Column:
@@ -157,7 +165,9 @@ def _fetch(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
     )
     ticks = (1000 + rows * gap_ms) // append_ms + 20
     appends = source.rows(ticks * partitions).select(
-        "id", (F.col("id") % partitions).alias("partition"), F.floor(F.col("id") / partitions).cast("bigint").alias("tick")
+        "id",
+        (F.col("id") % partitions).alias("partition"),
+        F.floor(F.col("id") / partitions).cast("bigint").alias("tick"),
     )
     events = appends.select(
         _topic(F.col("partition")).alias("key"),

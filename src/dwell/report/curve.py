@@ -18,37 +18,34 @@ if TYPE_CHECKING:
 
 POINTS = 160
 
+# Shares of operations to keep alive that people ask for.
+KEEP = (0.9, 0.99, 0.999)
+
 
 class Point(NamedTuple):
     delay_ms: int
     expired: float  # 0 to 1
 
 
-def curve_of(figures: Figures) -> list[Point]:
-    """From outcomes; empty if nothing completed."""
+class Curve(NamedTuple):
+    points: list[Point]  # from the shortest delay
+    shortest: dict[float, int | None]  # share to keep alive -> the least delay that does
+
+
+def curve_of(figures: Figures) -> Curve:
+    """From outcomes; without points if nothing completed."""
     completed, expired = figures.waits.counts, figures.expired_after.counts
-    used = np.flatnonzero(completed + expired)
     if not figures.waits.total:
-        return []
+        return Curve([], dict.fromkeys(KEEP))
+    used = np.flatnonzero(completed + expired)
+    delays = ends()[used] - 1
     # At risk at a wait: all that waited at least as long. An operation that ran out there was still at risk there.
-    at_risk = np.cumsum((completed + expired)[::-1])[::-1]
-    survival = np.cumprod(1 - np.divide(completed, at_risk, out=np.zeros(len(completed)), where=at_risk > 0))
-    points = [Point(0, 1.0)]
-    longest = ends()[used[-1]] - 1
-    for place in used[:: max(1, len(used) // POINTS)]:
-        points.append(Point(int(ends()[place]) - 1, float(survival[place])))
-    if points[-1].delay_ms < longest:
-        points.append(Point(int(longest), float(survival[used[-1]])))
-    return points
-
-
-def expired_at(points: list[Point], delay_ms: int) -> float | None:
-    """The share a timeout would expire, between the points it lies between; None beyond the last."""
-    if not points or delay_ms > points[-1].delay_ms:
-        return None
-    return float(np.interp(delay_ms, [p.delay_ms for p in points], [p.expired for p in points]))
-
-
-def smallest_delay(points: list[Point], alive: float) -> int | None:
-    """The smallest timeout on the curve that keeps this share (0 to 1) alive; None if none does."""
-    return next((point.delay_ms for point in points if 1 - point.expired >= alive), None)
+    at_risk = np.cumsum((completed + expired)[used][::-1])[::-1]
+    expires = np.cumprod(1 - completed[used] / at_risk)
+    shown = sorted({*range(0, len(used), max(1, len(used) // POINTS)), len(used) - 1})
+    points = [Point(0, 1.0), *(Point(int(delays[i]), float(expires[i])) for i in shown)]
+    shortest: dict[float, int | None] = {}
+    for alive in KEEP:
+        enough = np.flatnonzero(1 - expires >= alive)
+        shortest[alive] = int(delays[enough[0]]) if len(enough) else None
+    return Curve(points, shortest)

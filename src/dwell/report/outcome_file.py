@@ -1,4 +1,4 @@
-"""Where outcomes are, as an Arrow dataset: a directory `dwell settle` wrote, or any Parquet with the outcome's columns."""
+"""Outcomes as an Arrow dataset: a directory `dwell settle` wrote, or any Parquet with the outcome's columns."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def open_outcomes(place: str) -> Any:
     try:
         return _checked(dataset.dataset([str(file) for file in files], format="parquet"), place)
     except ArrowInvalid as error:
-        raise InvalidArgument(f"{place} holds a file that is no whole Parquet file: {str(error).splitlines()[0]}") from error
+        raise InvalidArgument(
+            f"{place} holds a file that is no whole Parquet file: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def _checked(rows: Any, place: str) -> Any:
     missing = [name for name in NEEDED if name not in rows.schema.names]
     if missing:
         raise InvalidArgument(
-            f"{place} has no column {', '.join(missing)}: these are not outcomes (it has {', '.join(rows.schema.names)})"
+            f"{place} holds no outcomes: it has no column {', '.join(missing)}, only {', '.join(rows.schema.names)}"
         )
     return rows

@@ -29,7 +29,7 @@ class WaitHistogram:
         return int(self.counts.sum())
 
     def percentile(self, share: float) -> int:
-        """The wait that `share` (0 to 1) of all did not exceed, rounded up by at most a thousandth; 0 if there are none."""
+        """The wait `share` (0 to 1) of all did not exceed, rounded up by at most a thousandth; 0 if there are none."""
         if not self.total:
             return 0
         needed = max(1, int(np.ceil(share * self.total)))

@@ -13,7 +13,7 @@ def count(number: int) -> str:
 def share(part: float, whole: float) -> str:
     """A percentage with as many digits as it takes to tell it from 0 and from 100."""
     if not whole:
-        return "–"
+        return "none"
     percent = 100 * part / whole
     for digits in (1, 2, 3, 4):
         text = f"{percent:.{digits}f}"

@@ -1,0 +1,6 @@
+"""soon"""
+
+from typing import Any
+
+
+def settle_stream(*a: Any) -> Any: ...
