@@ -12,7 +12,7 @@ def print_table(title: str, head: Sequence[str], rows: Sequence[Sequence[Cell]],
 
     def text(cell: Cell) -> str:
         if cell is None:
-            return "–"
+            return "-"
         if isinstance(cell, str):
             return cell
         return f"{cell:,.{max(digits, 1) if abs(cell) < 10 else digits}f}"

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Content = tuple[object, ...]
 
+# A Wait, or a plain tuple of the same fields.
+Row = tuple["str | None", "Sequence[Need] | None", "int | None", "int | None", "int | None", "int | None"]
+
 
 def fault(
     op_id: str | None,
@@ -123,18 +126,13 @@ def _must_be_null(field: str, value: object, kind: str) -> None:
         raise InvalidType(f"{field} must be {kind}, not {value!r}")
 
 
-def content(
-    needs: Sequence[tuple[str | None, int | None] | None] | None,
-    delay_ms: int | None,
-    submitted_at_ms: int | None,
-    quorum: int | None,
-    volume: int | None,
-) -> Content:
+def content(row: Row) -> Content:
     """What makes two rows under one op_id the same operation: everything but the order of the needs.
 
     Contents of rows without faults compare in the order of the contract's "First": time, delay, needs, quorum, volume,
     null before any value.
     """
+    _, needs, delay_ms, submitted_at_ms, quorum, volume = row
     return (
         _null_first(submitted_at_ms),
         _null_first(delay_ms),

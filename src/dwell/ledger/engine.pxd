@@ -24,21 +24,26 @@ cdef class Engine:
     cdef public dict operations
     cdef dict _refused
     cdef list _ripe
-    cdef bint _forgets
-    cdef long long _retention_ms
+    cdef bint _lean
+    cdef bint _forgets_keys
+    cdef long long _key_retention_ms
     cdef object _levelled
+    cdef bint _forgets_operations
+    cdef long long _op_retention_ms
     cdef object _past
 
     cpdef at(self, long long now_ms)
-    @cython.locals(key=Key, op=Operation)
-    cdef _forget(self)
+    @cython.locals(key=Key)
+    cdef _forget_keys(self)
+    cdef _forget_operations(self)
     cdef bint _is_stale(self, Key key)
+    cdef _remember(self, past)
     @cython.locals(op=Operation)
-    cpdef Operation open(self, op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-    @cython.locals(op=Operation, first=Operation)
-    cdef Operation _admit(self, op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-    @cython.locals(known=Operation)
-    cdef Operation _refuse(self, Operation op, reason)
+    cpdef Operation open(self, row)
+    @cython.locals(op=Operation)
+    cdef Operation _admit(self, row)
+    @cython.locals(op=Operation, known=Operation)
+    cdef Operation _refuse(self, row, reason)
     @cython.locals(key=Key, keys=list)
     cdef _start(self, Operation op)
     @cython.locals(key=Key)
@@ -57,8 +62,6 @@ cdef class Engine:
     cpdef settle(self)
     @cython.locals(bucket=Bucket)
     cpdef expire(self, long long deadline_ms)
-    @cython.locals(op=Operation)
-    cpdef open_later(self, op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
     cdef _leave_open(self, Operation op)
     cdef _finish(self, Operation op, str outcome, long long finished_at_ms)
     @cython.locals(key=Key, i=cython.Py_ssize_t)
@@ -71,7 +74,7 @@ cdef class Engine:
     cdef _bury(self, Key key)
 
 
-cdef tuple _content(Operation op)
+cdef _row(past)
 @cython.locals(op=Operation)
 cdef bint _is_awaited(tuple entry, Key key)
 cdef bint _is_threshold(Operation op, Key key, threshold)

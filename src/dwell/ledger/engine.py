@@ -40,10 +40,8 @@ from dwell.ledger.reason import Reason
 from dwell.ledger.value import CANCELLED, COMPLETED, EXPIRED, PENDING, REJECTED, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dwell.ledger.check import Content
-    from dwell.ledger.value import Need, Settled
+    from dwell.ledger.check import Content, Row
+    from dwell.ledger.value import Settled
 
 # Dead entries a key may hold whatever it holds alive: cleaning tiny places costs more than it frees.
 TOLERATED = 16
@@ -53,11 +51,16 @@ new_row = tuple.__new__
 
 
 class Engine:
-    """Decides outcomes. `retention_ms` is how long the level of a key nobody waits for and the op_id of a settled
-    operation are remembered after the last event or the outcome; None: for ever.
+    """Decides outcomes.
+
+    The level of a key nobody waits for is remembered for `key_retention_ms` after the key's last event, the op_id of a
+    settled operation for `op_retention_ms` after its outcome; None: for ever. With `lean`, only the row of a settled
+    operation is remembered, not the operation with its outcome.
     """
 
-    def __init__(self, retention_ms: int | None = None) -> None:
+    def __init__(
+        self, key_retention_ms: int | None = None, op_retention_ms: int | None = None, lean: bool = False
+    ) -> None:
         self.now_ms = BEFORE_ALL
         self.settled: list[Operation] = []  # decided since the host last took them
         self.armed: list[Bucket] = []  # deadlines the host has yet to set an alarm for
@@ -66,13 +69,16 @@ class Engine:
         self.repeated = self.recorded = self.set_aside = 0
         self.keys: dict[str, Key] = {}
         self.buckets: dict[int, Bucket] = {}
-        self.operations: dict[str, Operation] = {}  # the first under each op_id
+        self.operations: dict[str, Operation | Row] = {}  # the first under each op_id
         self._refused: dict[str, dict[Content, Operation]] = {}  # the rejected ones of an op_id
         self._ripe: list[Operation] = []
-        self._forgets = retention_ms is not None
-        self._retention_ms = retention_ms or 0
+        self._lean = lean
+        self._forgets_keys = key_retention_ms is not None
+        self._key_retention_ms = key_retention_ms or 0
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
-        self._past: deque[tuple[int, Operation]] = deque()  # (when to forget, operation)
+        self._forgets_operations = op_retention_ms is not None
+        self._op_retention_ms = op_retention_ms or 0
+        self._past: deque[tuple[int, Operation | Row]] = deque()  # (when to forget, operation)
 
     # -- time
 
@@ -80,83 +86,79 @@ class Engine:
         """Move on to an instant and forget what has had its time."""
         if now_ms > self.now_ms:
             self.now_ms = now_ms
-            if self._forgets:
-                self._forget()
+            if self._levelled:
+                self._forget_keys()
+            if self._past:
+                self._forget_operations()
 
-    def _forget(self) -> None:
-        now = self.now_ms
-        while self._levelled and self._levelled[0][0] < now:
+    def _forget_keys(self) -> None:
+        while self._levelled and self._levelled[0][0] < self.now_ms:
             key = self._levelled.popleft()[1]
             if self.keys.get(key.name) is key:
                 if self._is_stale(key):
                     del self.keys[key.name]
                 else:
-                    self._levelled.append((now + self._retention_ms, key))
-        while self._past and self._past[0][0] < now:
-            op = self._past.popleft()[1]
-            op_id = op.op_id
-            if self.operations.get(op_id) is op:
+                    self._levelled.append((self.now_ms + self._key_retention_ms, key))
+
+    def _forget_operations(self) -> None:
+        while self._past and self._past[0][0] < self.now_ms:
+            past = self._past.popleft()[1]
+            row = _row(past)
+            op_id = row[0] or ""
+            if self.operations.get(op_id) is past:
                 del self.operations[op_id]
             else:
                 refused = self._refused[op_id]
-                del refused[_content(op)]
+                del refused[content(row)]
                 if not refused:
                     del self._refused[op_id]
 
     def _is_stale(self, key: Key) -> bool:
-        return self._forgets and key.seen_at + self._retention_ms < self.now_ms and key.is_idle()
+        return self._forgets_keys and key.seen_at + self._key_retention_ms < self.now_ms and key.is_idle()
+
+    def _remember(self, past: Operation | Row) -> None:
+        if self._forgets_operations:
+            self._past.append((self.now_ms + self._op_retention_ms, past))
 
     # -- operations
 
-    def open(
-        self,
-        op_id: str | None,
-        needs: Sequence[Need] | None,
-        delay_ms: int | None,
-        submitted_at_ms: int | None,
-        quorum: int | None,
-        volume: int | None,
-    ) -> Operation:
-        """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats."""
-        op = self._admit(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-        if op.outcome is None and op.keys is None:
+    def open(self, row: Row) -> Operation | None:
+        """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats, None if the engine
+        is lean and that one is settled.
+        """
+        op = self._admit(row)
+        if op is not None and op.outcome is None and op.keys is None:
             self._start(op)
         return op
 
-    def _admit(
-        self,
-        op_id: str | None,
-        needs: Sequence[Need] | None,
-        delay_ms: int | None,
-        submitted_at_ms: int | None,
-        quorum: int | None,
-        volume: int | None,
-    ) -> Operation:
+    def _admit(self, row: Row) -> Operation | None:
         """Judge a row. The operation is new (no outcome, no keys yet), rejected, or the one this row repeats."""
+        op_id, needs, delay_ms, submitted_at_ms, quorum, volume = row
         reason = fault(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-        op = Operation(op_id, needs, delay_ms, submitted_at_ms, quorum, volume, self.opened)  # type: ignore[arg-type]
-        if reason is None:
-            first = self.operations.setdefault(op.op_id, op)
-            if first is op:
-                self.opened += 1
-                self.pending += 1
-                return op
-            if _content(first) == _content(op):
-                self.repeated += 1
-                return first
-            reason = Reason.CONTENT_DIFFERS.text(op_id)
-        return self._refuse(op, reason)
+        if reason is not None:
+            return self._refuse(row, reason)
+        first = self.operations.get(op_id)  # type: ignore[arg-type]  # no fault: nothing is null
+        if first is None:
+            op = Operation(row, op_id, needs, submitted_at_ms, self.opened)  # type: ignore[arg-type]
+            self.operations[op.op_id] = op
+            self.opened += 1
+            self.pending += 1
+            return op
+        if content(_row(first)) == content(row):
+            self.repeated += 1
+            return first if isinstance(first, Operation) else None
+        return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
 
-    def _refuse(self, op: Operation, reason: str) -> Operation:
-        op_id = op.op_id
+    def _refuse(self, row: Row, reason: str) -> Operation:
+        op_id = row[0]
+        op = Operation(row, op_id, (), BEFORE_ALL, self.opened)  # type: ignore[arg-type]
         if op_id:
             refused = self._refused.setdefault(op_id, {})
-            known = refused.setdefault(_content(op), op)
+            known = refused.setdefault(content(row), op)
             if known is not op:
                 self.repeated += 1
                 return known
-            if self._forgets:
-                self._past.append((self.now_ms + self._retention_ms, op))
+            self._remember(op)
         op.outcome = Outcome(op_id, REJECTED, reason=reason)
         self.opened += 1
         self.rejected += 1
@@ -164,16 +166,18 @@ class Engine:
         return op
 
     def _start(self, op: Operation) -> None:
-        op.deadline_ms = self.now_ms + op.delay_ms
+        _, _, delay_ms, _, quorum, volume = op.row
+        op.deadline_ms = self.now_ms + delay_ms  # type: ignore[operator]
         op.keys = keys = []
-        if op.volume is not None:
+        if volume is not None:
+            op.volume = volume
             for name, _ in op.needs:
                 keys.append(self._key(name))
             op.thresholds = [None] * len(keys)
             self._watch_volume(op)
         else:
             op.unmet = len(op.needs)
-            op.missing = op.unmet if op.quorum is None else op.quorum
+            op.missing = op.unmet if quorum is None else quorum
             for name, level in op.needs:
                 key = self._key(name)
                 keys.append(key)
@@ -222,8 +226,8 @@ class Engine:
             self._drop_if_unknown(key)
 
     def _rise(self, key: Key, level: int) -> None:
-        if key.level is None and self._forgets:
-            self._levelled.append((self.now_ms + self._retention_ms, key))
+        if key.level is None and self._forgets_keys:
+            self._levelled.append((self.now_ms + self._key_retention_ms, key))
         key.level = level
         key.rose_at = self.now_ms
         levels = key.levels
@@ -266,7 +270,7 @@ class Engine:
         keys, thresholds = op.keys, op.thresholds
         assert keys is not None
         assert thresholds is not None
-        missing = op.volume or 0
+        missing = op.volume
         levels = []
         for i, key in enumerate(keys):
             base = op.needs[i][1] or 0
@@ -313,18 +317,10 @@ class Engine:
                 self._leave_open(op)
                 op = op.next
 
-    def open_later(
-        self,
-        op_id: str | None,
-        needs: Sequence[Need] | None,
-        delay_ms: int | None,
-        submitted_at_ms: int | None,
-        quorum: int | None,
-        volume: int | None,
-    ) -> None:
+    def open_later(self, row: Row) -> None:
         """Take in an operation submitted after time has stopped."""
-        op = self._admit(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-        if op.outcome is None:
+        op = self._admit(row)
+        if op is not None and op.outcome is None:
             self._leave_open(op)
 
     def _leave_open(self, op: Operation) -> None:
@@ -344,8 +340,10 @@ class Engine:
         waited_ms = finished_at_ms - op.submitted_at_ms
         op.outcome = new_row(Outcome, (op.op_id, outcome, finished_at_ms, waited_ms, completed_by, None))
         self._leave(op)
-        if self._forgets:
-            self._past.append((self.now_ms + self._retention_ms, op))
+        if self._lean:
+            self.operations[op.op_id] = op.row
+        if self._forgets_operations:
+            self._remember(op.row if self._lean else op)
         self.settled.append(op)
 
     # -- places
@@ -360,8 +358,8 @@ class Engine:
                     waits = op.met is None or key.name not in op.met
                 if waits:
                     self._bury(key)
-                    if key.level is None:
-                        self._drop_if_unknown(key)
+                if key.level is None:
+                    self._drop_if_unknown(key)
         op.keys = op.thresholds = op.met = None
         if op.bucket is not None:
             self._dequeue(op, op.bucket)
@@ -405,8 +403,8 @@ class Engine:
             key.dead = 0
 
 
-def _content(op: Operation) -> Content:
-    return content(op.needs, op.delay_ms, op.submitted_at_ms, op.quorum, op.volume)
+def _row(past: Operation | Row) -> Row:
+    return past.row if isinstance(past, Operation) else past
 
 
 def _is_awaited(entry: tuple[int, int, Operation], key: Key) -> bool:

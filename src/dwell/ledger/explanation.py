@@ -50,10 +50,11 @@ class Explanation:
 
 def explain(operation: Operation) -> Explanation:
     """Read the state of an operation; whoever drives the engine must keep it still meanwhile."""
+    _, _, _, _, quorum, volume = operation.row
     needs = []
     reached = 0
     for (name, level), key in zip(operation.needs, operation.keys or (), strict=False):
-        if operation.volume is None:
+        if volume is None:
             since_ms = (operation.met or {}).get(name)
         else:
             excess = max(0, key.level - (level or 0)) if key.level is not None else 0
@@ -65,8 +66,8 @@ def explain(operation: Operation) -> Explanation:
         submitted_at_ms=operation.submitted_at_ms,
         deadline_ms=operation.deadline_ms,
         needs=tuple(needs),
-        required=None if operation.volume is not None else operation.quorum or len(operation.needs),
-        volume=operation.volume,
-        volume_reached=None if operation.volume is None else reached,
+        required=None if volume is not None else quorum or len(operation.needs),
+        volume=volume,
+        volume_reached=None if volume is None else reached,
         outcome=operation.outcome,
     )

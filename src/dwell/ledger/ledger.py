@@ -9,6 +9,7 @@ from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, InvalidType, log_error
 from dwell.ledger.engine import Engine
 from dwell.ledger.explanation import Explanation, explain
+from dwell.ledger.operation import Operation
 from dwell.ledger.statistics import LedgerStatistics
 from dwell.ledger.ticket import Ticket
 from dwell.ledger.wake import Waking
@@ -17,15 +18,18 @@ from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dwell.ledger.operation import Bucket, Operation
+    from dwell.ledger.operation import Bucket
     from dwell.ledger.value import Need
     from dwell.ledger.wake import Waiter
 
 # How long the reaper sleeps at most before it looks whether it shall end.
 POLL_MS = 200
 
-# Remember a key nobody waits for, and a settled op_id, for an hour.
-RETENTION_MS = 3_600_000
+# An hour: a level is small, and one that was forgotten lets a wait for it expire.
+KEY_RETENTION_MS = 3_600_000
+
+# A minute: at 10,000 waits a second that is some 250 MB.
+OP_RETENTION_MS = 60_000
 
 MAX_OPEN = 1_000_000
 
@@ -47,9 +51,9 @@ class Alarm(TimerTask):
 class Ledger:
     """Open waits and the events they wait for. Every method may be called from any thread.
 
-    `max_open`: more open waits than this are refused with `Full`. `retention_ms`: how long the level of a key nobody
-    waits for is remembered after its last event, and an op_id after its outcome; the memory is given back at the latest
-    after twice that time. `on_error` gets what callbacks raise.
+    `max_open`: more open waits than this are refused with `Full`. `key_retention_ms`: how long the level of a key nobody
+    waits for counts after its last event; its memory is given back within twice that time. `op_retention_ms`: how
+    long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise.
 
     An operation expires in the millisecond after its deadline, so that an event in the deadline's own millisecond still
     completes it, as the contract says. With `reaper=False` no thread is started, and `advance()` expires what is due.
@@ -61,18 +65,20 @@ class Ledger:
         *,
         clock: Clock | None = None,
         max_open: int = MAX_OPEN,
-        retention_ms: int | None = RETENTION_MS,
+        key_retention_ms: int | None = KEY_RETENTION_MS,
+        op_retention_ms: int | None = OP_RETENTION_MS,
         reaper: bool = True,
         on_error: ErrorHandler = log_error,
     ) -> None:
         if max_open < 1:
             raise InvalidArgument(f"max_open must be at least 1, not {max_open}")
-        if retention_ms is not None and retention_ms < 0:
-            raise InvalidArgument(f"retention_ms must not be negative, not {retention_ms}")
+        for field, value in (("key_retention_ms", key_retention_ms), ("op_retention_ms", op_retention_ms)):
+            if value is not None and value < 0:
+                raise InvalidArgument(f"{field} must not be negative, not {value}")
         self.name = name
         self._clock = SystemClock() if clock is None else clock
         self._max_open = max_open
-        self._engine = Engine(retention_ms)
+        self._engine = Engine(key_retention_ms, op_retention_ms)
         self._lock = threading.Lock()
         self._waking = Waking(on_error)
         self._timer = SystemTimer(name, clock=self._clock, executor=InlineExecutor(), on_error=on_error)
@@ -103,17 +109,18 @@ class Ledger:
             self._enter()
             if engine.pending >= self._max_open:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
-            operation = engine.open(op_id, rows, delay_ms, engine.now_ms, quorum, volume)
+            operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
             settled, armed = self._leave()
         self._follow_up(settled, armed)
+        assert operation is not None
         return Ticket(self, operation)
 
     def explain(self, op_id: str) -> Explanation | None:
         """What the operation waits for and what is met, since when; None if the ledger does not know the op_id."""
         with self._lock:
             operation = self._engine.operations.get(op_id)
-            return None if operation is None else explain(operation)
+            return explain(operation) if isinstance(operation, Operation) else None
 
     # -- events
 
@@ -175,8 +182,8 @@ class Ledger:
             return LedgerStatistics.of(self._engine)
 
     def close(self, pending: Literal["cancel", "expire", "leave"] = "cancel") -> None:
-        """Take nothing more in, and end the reaper. What still waits is cancelled; or expired, as if time ran on without
-        events; or left as it is, to be cancelled by its ticket. A second call does nothing.
+        """Take nothing more in, and end the reaper. What still waits is cancelled; or expired, as if time ran on and
+        nothing happened; or left as it is, to be cancelled by its ticket. A second call does nothing.
         """
         if pending not in ("cancel", "expire", "leave"):
             raise InvalidArgument(f"pending must be 'cancel', 'expire' or 'leave', not {pending!r}")

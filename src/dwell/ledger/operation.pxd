@@ -18,11 +18,10 @@ cdef class Bucket:
 
 
 cdef class Operation:
+    cdef public object row
     cdef public object op_id
     cdef public object needs
-    cdef public object delay_ms
-    cdef public object submitted_at_ms
-    cdef public object quorum
+    cdef public long long submitted_at_ms
     cdef public object volume
     cdef public long long number
     cdef public long long deadline_ms

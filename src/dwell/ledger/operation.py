@@ -10,6 +10,7 @@ from dwell.ledger.reason import MIN_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dwell.ledger.check import Row
     from dwell.ledger.value import Outcome
     from dwell.ledger.wake import Waiter
 
@@ -52,7 +53,6 @@ class Operation:
     __slots__ = (
         "bucket",
         "deadline_ms",
-        "delay_ms",
         "keys",
         "met",
         "met_at",
@@ -64,8 +64,8 @@ class Operation:
         "op_id",
         "outcome",
         "prev",
-        "quorum",
         "ripe",
+        "row",
         "submitted_at_ms",
         "thresholds",
         "unmet",
@@ -73,23 +73,14 @@ class Operation:
         "waiters",
     )
 
-    # The fields of a rejected operation may be null whatever their types say; only the rule on repeats reads them.
     def __init__(
-        self,
-        op_id: str,
-        needs: Sequence[tuple[str, int | None]],
-        delay_ms: int,
-        submitted_at_ms: int,
-        quorum: int | None,
-        volume: int | None,
-        number: int,
+        self, row: Row, op_id: str, needs: Sequence[tuple[str, int | None]], submitted_at_ms: int, number: int
     ) -> None:
+        self.row = row  # as it was given, for the rule on repeats
         self.op_id = op_id
         self.needs = needs
-        self.delay_ms = delay_ms
         self.submitted_at_ms = submitted_at_ms
-        self.quorum = quorum
-        self.volume = volume
+        self.volume = 0  # 0: none asked for
         self.number = number
         self.deadline_ms = BEFORE_ALL
         self.keys: list[Key] | None = None  # in the order of the needs, while it waits

@@ -19,8 +19,6 @@ from dwell.ledger.value import Event, Outcome, Wait
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dwell.ledger.check import Content
-
 # Where the time stands in a row.
 SUBMITTED_AT = Wait._fields.index("submitted_at_ms")
 AT = Event._fields.index("at_ms")
@@ -37,7 +35,8 @@ def replay(
     *,
     as_of_ms: int | None = None,
     in_order: bool = False,
-    retention_ms: int | None = None,
+    key_retention_ms: int | None = None,
+    op_retention_ms: int | None = None,
 ) -> Replay:
     """The outcome of every wait, one by one as recorded time decides them.
 
@@ -45,30 +44,26 @@ def replay(
     time, are read only as far as needed, and the first row out of order raises InvalidArgument. Rows without a usable
     time may stand anywhere.
 
-    Kept in memory are the waits that are open, the level of every key, and every op_id (for the rule on repeats). With
-    `retention_ms` a key nobody waits for is forgotten so long after its last event, and an op_id so long after its
-    outcome: memory is then bounded by what happens within that time, and a later repeat is a new operation.
+    Kept in memory are the waits that are open, the level of every key, and every wait that was settled (for the rule on
+    repeats). With `key_retention_ms` a key nobody waits for is forgotten so long after its last event, with
+    `op_retention_ms` a wait so long after its outcome: memory is then bounded by what happens within these times, an
+    older level does not count, and an older repeat is a new operation.
 
     `as_of_ms`: only what is known at that moment counts, and what is undecided then is pending. Without it time runs on
     to the end and nothing is.
     """
-    return Replay(waits, events, as_of_ms=as_of_ms, in_order=in_order, retention_ms=retention_ms)
+    engine = Engine(key_retention_ms, op_retention_ms, lean=True)
+    return Replay(engine, waits, events, MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS), in_order)
 
 
 class Replay(Iterator[Outcome]):
     """A running replay: iterate for the outcomes; `statistics()` counts what was read and decided so far."""
 
     def __init__(
-        self,
-        waits: Iterable[Wait],
-        events: Iterable[Event],
-        *,
-        as_of_ms: int | None,
-        in_order: bool,
-        retention_ms: int | None,
+        self, engine: Engine, waits: Iterable[Wait], events: Iterable[Event], end_ms: int, in_order: bool
     ) -> None:
-        self._engine = Engine(retention_ms)
-        self._end_ms = MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS)
+        self._engine = engine
+        self._end_ms = end_ms
         self._in_order = in_order
         self._outcomes = self._run(self._timed_waits(waits), self._timed_events(events))
 
@@ -97,8 +92,8 @@ class Replay(Iterator[Outcome]):
                 _expire_until(engine, deadlines, now_ms - 1)
             engine.at(now_ms)
             if batch_ms == now_ms:
-                for op_id, needs, delay_ms, _, quorum, volume in batch:
-                    engine.open(op_id, needs, delay_ms, now_ms, quorum, volume)
+                for wait in batch:
+                    engine.open(wait)
                 if engine.armed:
                     _arm(engine, deadlines)
                 batch_ms, batch = next(batches, END)
@@ -118,7 +113,7 @@ class Replay(Iterator[Outcome]):
         engine.suspend()
         while batch:
             for wait in batch:
-                engine.open_later(*wait)
+                engine.open_later(wait)
             _, batch = next(batches, END)
         for op in engine.settled:
             outcome = op.outcome
@@ -131,7 +126,7 @@ class Replay(Iterator[Outcome]):
             if is_usable_time(wait.submitted_at_ms):
                 yield wait
             else:
-                self._engine.open(*wait)
+                self._engine.open(wait)
 
     def _timed_events(self, events: Iterable[Event]) -> Iterator[Event]:
         for event in events:
@@ -176,12 +171,8 @@ def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
 
 def _first_first(batch: list[Wait]) -> list[Wait]:
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
-        return sorted(batch, key=_content)
+        return sorted(batch, key=content)
     return batch
-
-
-def _content(wait: Wait) -> Content:
-    return content(wait.needs, wait.delay_ms, wait.submitted_at_ms, wait.quorum, wait.volume)
 
 
 def _arm(engine: Engine, deadlines: list[int]) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from dwell.ledger.operation import Operation
     from dwell.ledger.ledger import Ledger
+    from dwell.ledger.operation import Operation
     from dwell.ledger.value import Outcome
 
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, binding=False
 """The compiled twin of `operation.py`, `core.py`, `watcher_list.py` and `action_queue.py`.
 
 **The interpreter lock guards the lists.** Appending a watch, packing a list and claiming an operation run no Python code and drop no
@@ -18,7 +18,7 @@ from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
 from cpython.object cimport Py_EQ, PyObject_Hash, PyObject_RichCompareBool
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT, Py_XDECREF, PyObject
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from dwell.timer._core cimport TimerCore, TimerTask, cancel_task, init_task
@@ -60,6 +60,7 @@ cdef extern from *:
 
 cdef enum:
     SHARDS = 512
+    SHARD_SHIFT = 55
     CLASSES = 22
     # A purge lets other threads run after so many places: a list of 340,000 must not stop them for its whole length.
     PURGE_CHUNK = 4096
@@ -69,6 +70,7 @@ cdef enum:
 cdef extern from "<stdint.h>":
     const int64_t NOT_STARTED "INT64_MIN"
     const int64_t FOREVER_MS "INT64_MAX"
+    const uint64_t MIX "UINT64_C(0x9E3779B97F4A7C15)"
 
 
 # Locks
@@ -243,8 +245,8 @@ cdef class DelayedOperation(TimerTask):
 
     def __init__(self, delay_ms, lock=None):
         init_task(self, delay_ms)
-        if type(self).try_complete is DelayedOperation.try_complete:
-            raise InvalidArgument(f"{type(self).__name__} must override try_complete()")
+        if type(self) is not known_class:
+            check_class(type(self))
         self.given_lock = lock
         self.started_ms = NOT_STARTED
 
@@ -290,6 +292,18 @@ cdef class DelayedOperation(TimerTask):
     def __repr__(self):
         state = "completed" if self.completed else "waiting" if self.watch is not NULL else "idle"
         return f"<{type(self).__name__} delay_ms={self.delay_ms} {state}>"
+
+
+# The class of the operation made last, so that most need no look at what they override.
+cdef type known_class = None
+
+
+cdef int check_class(type operation_class) except -1:
+    global known_class
+    if operation_class.try_complete is DelayedOperation.try_complete:
+        raise InvalidArgument(f"{operation_class.__name__} must override try_complete()")
+    known_class = operation_class
+    return 0
 
 
 cdef inline int take(DelayedOperation self) except -1:
@@ -455,6 +469,7 @@ cdef class WatcherList:
     cdef uint32_t used, capacity, holes
     # Counts who began to pack the list, so that a purge notices that the places are no longer its own.
     cdef uint32_t version
+    cdef bint in_map
 
     def __dealloc__(self):
         cdef uint32_t place
@@ -578,6 +593,7 @@ cdef inline int add_watch(Shard self, key, DelayedOperation operation) except -1
         if found is NULL:
             watchers = WatcherList.__new__(WatcherList)
             watchers.key = key
+            watchers.in_map = True
             self.lists[key] = watchers
         else:
             watchers = <WatcherList> found
@@ -592,8 +608,9 @@ cdef inline int add_watch(Shard self, key, DelayedOperation operation) except -1
 cdef int remove_if_empty(Shard self, WatcherList watchers) except -1:
     acquire(&self.lock)
     try:
-        # The list may have been taken away and another put in its place; only this one, and only if empty, may go.
-        if watchers.used == 0 and PyDict_GetItemWithError(self.lists, watchers.key) is <PyObject *> watchers:
+        # It may have been taken away, and another put in its place, or have been added to again.
+        if watchers.used == 0 and watchers.in_map:
+            watchers.in_map = False
             del self.lists[watchers.key]
     finally:
         release(&self.lock)
@@ -704,6 +721,8 @@ cdef class PurgatoryCore:
         acquire(&shard.lock)
         try:
             watchers = shard.lists.pop(key, None)
+            if watchers is not None:
+                watchers.in_map = False
         finally:
             release(&shard.lock)
         if watchers is None:
@@ -786,6 +805,8 @@ cdef class PurgatoryCore:
         for shard in self.shards:
             acquire(&shard.lock)
             lists, shard.lists = shard.lists, {}
+            for watchers in lists.values():
+                watchers.in_map = False
             release(&shard.lock)
             for watchers in lists.values():
                 for operation in take_operations(watchers):
@@ -821,7 +842,7 @@ cdef class PurgatoryCore:
         for shard in self.shards:
             assert shard.lock.owner == 0 and shard.lock.waiters is NULL
             for key, watchers in shard.lists.items():
-                assert shard_of(self, key) is shard and watchers.key is key
+                assert shard_of(self, key) is shard and watchers.key is key and watchers.in_map
                 assert watchers.holes == 0 and watchers.used <= watchers.capacity
                 for place in range(watchers.used):
                     watch = watchers.watches[place]
@@ -855,7 +876,8 @@ cdef object unique(watch_keys):
 
 
 cdef inline Shard shard_of(PurgatoryCore self, key):
-    return <Shard> self.shards[PyObject_Hash(key) & (SHARDS - 1)]
+    # Mixed: a shard whose keys agree in the low bits of their hashes would be a dictionary full of collisions.
+    return <Shard> self.shards[(<uint64_t> PyObject_Hash(key) * MIX) >> SHARD_SHIFT]
 
 
 cdef inline list lists_of(Shard self):

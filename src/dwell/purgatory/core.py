@@ -18,6 +18,9 @@ from dwell.timer import LATENESS_BOUNDS_MS, Timer
 
 # As many as Kafka has: enough that threads seldom meet on one lock.
 SHARDS = 512
+# 2^64 divided by the golden ratio, the usual multiplier; of the 64-bit product the top nine bits count.
+MIX = 0x9E3779B97F4A7C15
+SHARD_SHIFT = 55
 
 
 class PurgatoryCore:
@@ -171,7 +174,8 @@ class PurgatoryCore:
     # Inside
 
     def _shard(self, key: Hashable) -> Shard:
-        return self._shards[hash(key) % SHARDS]
+        # Mixed: a shard whose keys agree in the low bits of their hashes would be a dictionary full of collisions.
+        return self._shards[hash(key) * MIX >> SHARD_SHIFT & SHARDS - 1]
 
     def _watch(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> None:
         watch = operation._watch
@@ -218,9 +222,9 @@ class PurgatoryCore:
 
     def _check(self) -> None:
         """Assert every invariant; for tests, while nothing else runs."""
-        for place, shard in enumerate(self._shards):
+        for shard in self._shards:
             for watchers in shard:
-                assert shard is self._shards[hash(watchers.key) % SHARDS] is self._shards[place]
+                assert shard is self._shard(watchers.key)
                 assert None not in watchers.watches, "a purge left a hole"
                 present = {id(watch) for watch in watchers.watches}
                 for operation in watchers.operations():

@@ -3,21 +3,28 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 
-cdef struct Node:
+cdef struct Entry:
+    # A waiting timer's place, inside the TimerTask or, for a timer of the bulk calls, inside its Node.
     int64_t deadline_ms
-    # A task (a reference the timer owns) or the token of a bulk timer, as `is_token` says.
-    int64_t payload
+    # The number of its bucket, with TOKEN set in a Node.
     uint32_t bucket
-    # Its slot in the bucket; in a free node, the next free one.
+    # Its slot in the bucket.
     uint32_t place
-    # Goes into the handle, so that the handle of a timer long gone does not cancel the node's next tenant.
+
+
+cdef struct Node:
+    Entry entry
+    # What `advance_many` hands back.
+    int64_t token
+    # Its number, and how often it was used before; together they are the handle, so that the handle of a timer
+    # long gone does not cancel the node's next tenant.
+    uint32_t number
     uint32_t generation
-    bint is_token
 
 
 cdef struct Bucket:
-    # Node numbers in insertion order, with gaps where tasks were cancelled.
-    uint32_t *slots
+    # In insertion order, with gaps (NULL) where timers were cancelled.
+    Entry **slots
     uint32_t used
     uint32_t capacity
     uint32_t live
@@ -38,11 +45,11 @@ cdef struct Queued:
 
 
 cdef class TimerTask:
-    cdef readonly int64_t delay_ms
-    cdef object callback
+    cdef Entry entry
     # The core it waits in, borrowed: a core that goes away clears it. NULL when the task does not wait.
     cdef void *core
-    cdef uint32_t node
+    cdef object callback
+    cdef readonly int64_t delay_ms
     cdef unsigned char flags
 
 
@@ -58,8 +65,11 @@ cdef class TimerCore:
     cdef public bint _closed
     cdef public list _due
     cdef int clock_kind
-    cdef Node *nodes
-    cdef uint32_t node_count, node_capacity, free_node
+    # Pages of nodes, so that a node never moves, and the numbers of those that are free, used as a stack.
+    cdef Node **pages
+    cdef uint32_t page_count, node_count
+    cdef uint32_t *free_nodes
+    cdef uint32_t free_count
     cdef Bucket *buckets
     cdef Level levels[64]
     cdef int level_count

@@ -1,21 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The compiled twin of `core.py` and `task.py`: the same wheels, on arrays instead of linked objects.
 
-**Nodes.** A waiting timer is a node of 32 bytes in one array, named by its number. A node holds the deadline and either a
-`TimerTask` or a caller's token, so tasks and the timers of the bulk calls share wheels, queue and counters.
+**Entries.** A waiting timer is an entry of 16 bytes: deadline, bucket, place in the bucket. A `TimerTask` has its
+entry inside; a timer of the bulk calls is a node, an entry with a token and no Python object. Both kinds share
+wheels, queue and counters.
 
-**Buckets are vectors.** A bucket is a vector of node numbers in insertion order; the node knows its place in it. Cancelling writes a
-gap; a bucket that is mostly gaps is squeezed. Expiring a bucket reads the vector from front to back, so the nodes it will need
-are known and fetched ahead: chasing pointers through memory, not arithmetic, is what expiry costs.
+**Buckets are vectors.** A bucket is a vector of entries in insertion order. Cancelling writes a gap, which touches
+the task and one slot and no neighbour; a bucket that is mostly gaps is squeezed. Expiring a bucket reads its vector
+from front to back, so the entries it will need are known and fetched ahead: chasing pointers through memory, not
+arithmetic, is what expiry costs.
 
-**Levels.** As in `wheel.py`, with time counted in ticks, deadlines rounded up. Bucket `b` of level `k` is number `k * size + b`.
+**Levels.** As in `wheel.py`, with time counted in ticks, deadlines rounded up. Bucket `b` of level `k` is number `k *
+size + b`.
 
-**The interpreter lock is the lock.** No method runs Python code, allocates a collectable object or drops a last reference while the
-arrays are inconsistent, so every method is atomic to other threads. What calls back (`_wake`, `_submit_due`) comes last.
+**The interpreter lock is the lock.** No method runs Python code, allocates a collectable object or drops a last
+reference while the arrays are inconsistent, so every method is atomic to other threads. What calls back (`_wake`,
+`_submit_due`) comes last.
 
-**The cyclic collector.** A waiting task is reachable from its timer, whatever the collector thinks, so it is taken off the collector's
-list while it waits and put back when it leaves. A million waiting tasks cost `gc.collect()` nothing. The price: a timer that is part
-of a cycle through its own waiting tasks is freed only after `close()`.
+**The cyclic collector.** A waiting task is reachable from its timer, whatever the collector thinks, so it is taken
+off the collector's list while it waits and put back when it leaves. A million waiting tasks cost `gc.collect()`
+nothing. The price: a timer that is part of a cycle through its own waiting tasks is freed only after `close()`.
 """
 
 from cpython cimport array
@@ -54,41 +58,41 @@ cdef extern from *:
     #endif
 
     #include <stdlib.h>
-    #include <string.h>
     #if defined(__linux__)
     #include <sys/mman.h>
     #endif
 
-    /* realloc for large arrays. Timers are met in random order, so on pages of 4 KiB nearly every access would also
-       miss the translation cache; on Linux whole 2 MiB pages are asked for once the array fills one. */
-    static void *dwell_resize(void *old, size_t old_bytes, size_t bytes) {
+    /* Memory of `bytes` (2 MiB), on one large page if the system has them: timers are met in random order, and on pages
+       of 4 KiB nearly every access would also miss the translation cache. */
+    static void *dwell_page(size_t bytes, int large) {
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        const size_t huge = (size_t)2 << 20;
-        if (bytes >= huge) {
-            void *grown = NULL;
-            if (posix_memalign(&grown, huge, bytes) != 0) return NULL;
-            madvise(grown, bytes, MADV_HUGEPAGE);
-            if (old != NULL) memcpy(grown, old, old_bytes);
-            free(old);
-            return grown;
+        if (large) {
+            void *page = NULL;
+            if (posix_memalign(&page, bytes, bytes) != 0) return NULL;
+            madvise(page, bytes, MADV_HUGEPAGE);
+            return page;
         }
     #endif
-        (void)old_bytes;
-        return realloc(old, bytes);
+        (void)large;
+        return malloc(bytes);
     }
     """
     void dwell_prefetch(const void *address) nogil
-    void *dwell_resize(void *old, size_t old_bytes, size_t bytes)
+    void *dwell_page(size_t bytes, int large)
 
 cdef extern from "<stdint.h>":
-    const uint32_t GAP "UINT32_MAX"
-    const uint32_t NO_NODE "UINT32_MAX"
     const int64_t FOREVER_MS "INT64_MAX"
     const uint64_t UNBOUNDED "UINT64_MAX"
 
+# In `Entry.bucket`: the entry is a node's, not a task's.
+cdef uint32_t TOKEN = 0x80000000
+
 cdef enum:
-    # How many slots ahead of the one in hand nodes are fetched: about a memory latency of work.
-    AHEAD = 12
+    # Nodes a page: 2 MiB, of which a timer with few nodes touches little.
+    PAGE_BITS = 16
+    PAGE = 1 << PAGE_BITS
+    # How many slots ahead of the one in hand entries are fetched: about a memory latency of work.
+    AHEAD = 16
     # A vector up to this long is kept for the bucket's next round; longer ones are given back.
     KEEP_CAPACITY = 256
     LATENESS_CLASSES = 22
@@ -104,6 +108,7 @@ cdef enum:
     OTHER_CLOCK
 
 cdef array.array INT64S = array.array("q")
+cdef Py_ssize_t ENTRY_OFFSET = 0
 
 
 cdef inline int64_t floor_div(int64_t a, int64_t b) noexcept nogil:
@@ -155,7 +160,7 @@ cdef class TimerTask:
     @property
     def deadline_ms(self):
         """The moment a waiting task is due, on its timer's clock; None when it does not wait."""
-        return (<TimerCore> self.core).nodes[self.node].deadline_ms if self.core is not NULL else None
+        return self.entry.deadline_ms if self.core is not NULL else None
 
     def __repr__(self):
         state = "pending" if self.core is not NULL else "cancelled" if self.flags & CANCELLED else "idle"
@@ -194,7 +199,6 @@ cdef class TimerCore:
     """Wheels, delay queue and counters of one timer. Neither waits nor runs anything by itself; the driver does."""
 
     def __cinit__(self, *args, **kwargs):
-        self.free_node = NO_NODE
         self._due = []
 
     def __init__(self, tick_ms, wheel_size, clock):
@@ -216,7 +220,10 @@ cdef class TimerCore:
         for bucket in range(self.level_count * self.wheel_size):
             free(self.buckets[bucket].slots)
         free(self.buckets)
-        free(self.nodes)
+        for bucket in range(self.page_count):
+            free(self.pages[bucket])
+        free(self.pages)
+        free(self.free_nodes)
         free(self.queue)
         free(self.tokens)
 
@@ -265,24 +272,23 @@ cdef class TimerCore:
             raise InvalidType(f"tokens has {given.shape[0]} items, delays_ms has {count}")
         cdef array.array handles = array.clone(INT64S, count, zero=False)
         cdef int64_t *handle = <int64_t *> handles.data.as_voidptr
-        cdef int64_t now_ms = self.now(), token
+        cdef int64_t now_ms = self.now()
         cdef int64_t next_expiration = FOREVER_MS if self.queue_count == 0 else self.queue[0].expiration
-        cdef uint32_t number
-        cdef bint has_due = False
+        cdef Node *node
         if self._closed:
             raise Closed("the timer is closed; it takes no more tasks")
         reserve_nodes(self, count)
         for i in range(count):
-            number = take_node(self)
-            handle[i] = <int64_t> self.nodes[number].generation << 32 | number
-            self.nodes[number].deadline_ms = later(now_ms, delays[i])
-            self.nodes[number].payload = handle[i] if given is None else given[i]
-            self.nodes[number].is_token = True
+            node = take_node(self)
+            handle[i] = <int64_t> node.generation << 32 | node.number
+            node.entry.deadline_ms = later(now_ms, delays[i])
+            node.token = handle[i] if given is None else given[i]
             self.pending += 1
-            if self.nodes[number].deadline_ms <= now_ms:
-                fire(self, number, now_ms)
+            if node.entry.deadline_ms <= now_ms:
+                node.entry.bucket = TOKEN
+                fire(self, &node.entry, now_ms)
             else:
-                place(self, number)
+                place(self, &node.entry, TOKEN)
         if self.queue_count and self.queue[0].expiration < next_expiration:
             self._wake()
         return handles
@@ -291,21 +297,19 @@ cdef class TimerCore:
         """Cancel what still waits of `handles`, return how many did. Those that fired or never were are passed over."""
         cdef const int64_t[::1] view = int64s("handles", handles)
         cdef Py_ssize_t i, count = view.shape[0]
-        cdef int64_t before = self.pending, handle
-        cdef uint32_t number
+        cdef int64_t before = self.pending
         cdef Node *node
         for i in range(count):
-            if i + AHEAD < count and <uint64_t> (view[i + AHEAD] & 0xFFFFFFFF) < self.node_count:
-                dwell_prefetch(&self.nodes[<uint32_t> (view[i + AHEAD] & 0xFFFFFFFF)])
-            handle = view[i]
-            number = <uint32_t> (handle & 0xFFFFFFFF)
-            if handle < 0 or number >= self.node_count:
-                continue
-            node = &self.nodes[number]
-            # A free node has moved on to its next generation, so its old handles miss here.
-            if node.is_token and node.generation == <uint32_t> (handle >> 32):
-                take_out(self, number)
-                give_node(self, number)
+            if i + AHEAD < count:
+                node = find_node(self, view[i + AHEAD])
+                if node is not NULL:
+                    dwell_prefetch(node)
+            node = find_node(self, view[i])
+            # A node that is free has moved on to its next generation, so old handles miss here.
+            if node is not NULL and node.generation == <uint32_t> (view[i] >> 32):
+                take_out(self, &node.entry)
+                give_node(self, node)
+                self.pending -= 1
         self.cancelled += before - self.pending
         return before - self.pending
 
@@ -426,14 +430,11 @@ cdef class TimerCore:
         return self.clock.now_ms()
 
     cdef int add_at(self, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1:
-        cdef uint32_t number
         cdef int64_t next_expiration
         if self._closed:
             raise Closed("the timer is closed; it takes no more tasks")
         if not task.flags & READY:
             raise InvalidArgument(f"{type(task).__name__} was added before TimerTask.__init__ ran")
-        if self.node_count == self.node_capacity and self.free_node == NO_NODE:
-            reserve_nodes(self, 1)
         Py_INCREF(task)
         if task.core is not NULL:
             # The new reference keeps it alive while the old one goes.
@@ -441,30 +442,28 @@ cdef class TimerCore:
         elif PyObject_GC_IsTracked(<PyObject *> task):
             task.flags |= TRACKED
         task.flags &= ~CANCELLED
-        number = take_node(self)
-        self.nodes[number].deadline_ms = deadline_ms
-        self.nodes[number].payload = <int64_t> <void *> task
-        self.nodes[number].is_token = False
         task.core = <void *> self
-        task.node = number
+        task.entry.deadline_ms = deadline_ms
         if task.flags & TRACKED:
             PyObject_GC_UnTrack(<void *> task)
         self.pending += 1
         if deadline_ms <= now_ms:
-            fire(self, number, now_ms)
+            task.entry.bucket = 0
+            fire(self, &task.entry, now_ms)
             self._submit_due()
             return 0
         next_expiration = FOREVER_MS if self.queue_count == 0 else self.queue[0].expiration
-        place(self, number)
+        place(self, &task.entry, 0)
         if self.queue[0].expiration < next_expiration:
             self._wake()
         return 0
 
     def _check(self):
         """Assert every invariant; for tests."""
-        cdef uint32_t bucket, place, live, number
+        cdef uint32_t bucket, place, live, tokens = 0
         cdef int64_t counted = 0
         cdef Level *level
+        cdef Entry *entry
         queued = [self.queue[place].bucket for place in range(self.queue_count)]
         assert len(set(queued)) == len(queued), "a bucket is queued twice"
         for place in range(1, self.queue_count):
@@ -474,27 +473,26 @@ cdef class TimerCore:
             assert level.current == floor_div(self.current, level.tick) * level.tick
             live = 0
             for place in range(self.buckets[bucket].used):
-                number = self.buckets[bucket].slots[place]
-                if number == GAP:
+                entry = self.buckets[bucket].slots[place]
+                if entry is NULL:
                     continue
                 live += 1
-                assert self.nodes[number].bucket == bucket and self.nodes[number].place == place
-                expiration = ticks_up(self, self.nodes[number].deadline_ms)
+                assert entry.bucket & ~TOKEN == bucket and entry.place == place
+                expiration = ticks_up(self, entry.deadline_ms)
                 assert 0 <= expiration - self.buckets[bucket].expiration < level.tick
                 assert expiration // level.tick % self.wheel_size == bucket % self.wheel_size
-                if not self.nodes[number].is_token:
-                    task = <TimerTask> <void *> self.nodes[number].payload
-                    assert (<TimerTask> task).core is <void *> self and (<TimerTask> task).node == number
+                if entry.bucket & TOKEN:
+                    tokens += 1
+                else:
+                    task = task_of(entry)
+                    assert (<TimerTask> task).core is <void *> self
                     assert not PyObject_GC_IsTracked(<PyObject *> task)
             assert live == self.buckets[bucket].live, "a bucket counts its tasks wrong"
             assert self.buckets[bucket].queued == (bucket in queued)
             assert self.buckets[bucket].queued or not live, "tasks in a bucket nobody waits for"
             counted += live
         assert counted == self.pending, "counter differs from entries"
-        number, free_nodes = self.free_node, 0
-        while number != NO_NODE:
-            number, free_nodes = self.nodes[number].place, free_nodes + 1
-        assert free_nodes + self.pending == self.node_count, "a node is lost"
+        assert tokens + self.free_count == self.node_count, "a node is lost"
 
 
 cdef inline int64_t later(int64_t time_ms, int64_t delay_ms) noexcept nogil:
@@ -512,42 +510,71 @@ cdef inline int64_t ticks_up(TimerCore self, int64_t deadline_ms) noexcept:
     return ticks + (ticks * self.tick_ms != deadline_ms)
 
 
+cdef inline TimerTask task_of(Entry *entry):
+    """The task an entry is part of."""
+    return <TimerTask> <void *> (<char *> entry - ENTRY_OFFSET)
+
+
 # Nodes
 
 cdef int reserve_nodes(TimerCore self, Py_ssize_t more) except -1:
-    """Room for `more` nodes; those on the free list are left out of account."""
-    cdef Py_ssize_t needed = self.node_count + more
-    cdef Py_ssize_t capacity = max(needed, 64, <Py_ssize_t> self.node_capacity + self.node_capacity // 2)
-    cdef Node *nodes
-    if needed <= self.node_capacity:
-        return 0
-    if needed >= NO_NODE:
-        raise MemoryError("a timer holds at most 2**32 - 2 tasks")
-    nodes = <Node *> dwell_resize(self.nodes, self.node_count * sizeof(Node), capacity * sizeof(Node))
-    if nodes is NULL:
-        raise MemoryError
-    self.nodes = nodes
-    self.node_capacity = <uint32_t> min(capacity, NO_NODE - 1)
+    """Make `more` nodes available, a page at a time."""
+    cdef Node **pages
+    cdef uint32_t *free_nodes
+    cdef Py_ssize_t needed = self.node_count - self.free_count + more
+    if needed > 0x7FFFFFFF:
+        raise MemoryError("a timer holds at most 2**31 - 1 timers of the bulk calls")
+    while <Py_ssize_t> self.page_count << PAGE_BITS < needed:
+        if self.page_count & (self.page_count - 1) == 0:  # full at every power of two
+            pages = <Node **> realloc(self.pages, max(1, self.page_count * 2) * sizeof(Node *))
+            if pages is NULL:
+                raise MemoryError
+            self.pages = pages
+            free_nodes = <uint32_t *> realloc(
+                self.free_nodes, <size_t> max(1, self.page_count * 2) * PAGE * sizeof(uint32_t)
+            )
+            if free_nodes is NULL:
+                raise MemoryError
+            self.free_nodes = free_nodes
+        self.pages[self.page_count] = <Node *> dwell_page(PAGE * sizeof(Node), self.page_count > 0)
+        if self.pages[self.page_count] is NULL:
+            raise MemoryError
+        self.page_count += 1
     return 0
 
 
-cdef inline uint32_t take_node(TimerCore self) noexcept:
-    cdef uint32_t number = self.free_node
-    if number != NO_NODE:
-        self.free_node = self.nodes[number].place
-        return number
+cdef inline Node *take_node(TimerCore self) noexcept:
+    """A node that `reserve_nodes` has made sure of: the one freed last, or a new one."""
+    cdef uint32_t number
+    cdef Node *node
+    if self.free_count:
+        self.free_count -= 1
+        number = self.free_nodes[self.free_count]
+        if self.free_count >= AHEAD:
+            dwell_prefetch(node_at(self, self.free_nodes[self.free_count - AHEAD]))
+        return node_at(self, number)
     number = self.node_count
     self.node_count += 1
-    self.nodes[number].generation = 0
-    return number
+    node = node_at(self, number)
+    node.number = number
+    node.generation = 0
+    return node
 
 
-cdef inline void give_node(TimerCore self, uint32_t number) noexcept:
-    self.nodes[number].generation = (self.nodes[number].generation + 1) & 0x7FFFFFFF
-    self.nodes[number].is_token = False
-    self.nodes[number].place = self.free_node
-    self.free_node = number
-    self.pending -= 1
+cdef inline Node *node_at(TimerCore self, uint32_t number) noexcept:
+    return &self.pages[number >> PAGE_BITS][number & (PAGE - 1)]
+
+
+cdef inline Node *find_node(TimerCore self, int64_t handle) noexcept:
+    """The node a handle names, whoever has it now; NULL for a number that never was."""
+    cdef uint32_t number = <uint32_t> (handle & 0xFFFFFFFF)
+    return node_at(self, number) if handle >= 0 and number < self.node_count else NULL
+
+
+cdef inline void give_node(TimerCore self, Node *node) noexcept:
+    node.generation = (node.generation + 1) & 0x7FFFFFFF
+    self.free_nodes[self.free_count] = node.number
+    self.free_count += 1
 
 
 # Levels and buckets
@@ -568,9 +595,9 @@ cdef int add_level(TimerCore self) except -1:
     return 0
 
 
-cdef inline int place(TimerCore self, uint32_t number) except -1:
-    """Put a node that is not due into the bucket its deadline asks for."""
-    cdef int64_t expiration = ticks_up(self, self.nodes[number].deadline_ms)
+cdef inline int place(TimerCore self, Entry *entry, uint32_t kind) except -1:
+    """Put an entry that is not due into the bucket its deadline asks for. `kind` is TOKEN or 0."""
+    cdef int64_t expiration = ticks_up(self, entry.deadline_ms)
     cdef int k = 0
     cdef Level *level = &self.levels[0]
     cdef int64_t virtual
@@ -589,9 +616,9 @@ cdef inline int place(TimerCore self, uint32_t number) except -1:
     cdef Bucket *bucket = &self.buckets[index]
     if bucket.used == bucket.capacity:
         grow(bucket)
-    bucket.slots[bucket.used] = number
-    self.nodes[number].bucket = index
-    self.nodes[number].place = bucket.used
+    bucket.slots[bucket.used] = entry
+    entry.bucket = index | kind
+    entry.place = bucket.used
     bucket.used += 1
     bucket.live += 1
     if not bucket.queued:
@@ -603,53 +630,58 @@ cdef inline int place(TimerCore self, uint32_t number) except -1:
 
 cdef void grow(Bucket *bucket) noexcept:
     cdef uint32_t capacity = bucket.capacity * 2 if bucket.capacity else 8
-    bucket.slots = <uint32_t *> realloc(bucket.slots, capacity * sizeof(uint32_t))
+    bucket.slots = <Entry **> realloc(bucket.slots, capacity * sizeof(Entry *))
     if bucket.slots is NULL:
         # In the middle of a cascade there is no way back that loses no task.
         Py_FatalError("dwell: out of memory in the timing wheel")
     bucket.capacity = capacity
 
 
-cdef inline void take_out(TimerCore self, uint32_t number) noexcept:
-    """Leave a gap where the node was, and squeeze the bucket once two slots of three are gaps."""
-    cdef Bucket *bucket = &self.buckets[self.nodes[number].bucket]
-    bucket.slots[self.nodes[number].place] = GAP
+cdef inline void take_out(TimerCore self, Entry *entry) noexcept:
+    """Leave a gap where the entry was, and squeeze the bucket once two slots of three are gaps."""
+    cdef Bucket *bucket = &self.buckets[entry.bucket & ~TOKEN]
+    bucket.slots[entry.place] = NULL
     bucket.live -= 1
     if bucket.live == 0:
         bucket.used = 0
     elif bucket.used > 64 and bucket.live < bucket.used // 3:
-        squeeze(self, bucket)
+        squeeze(bucket)
 
 
-cdef void squeeze(TimerCore self, Bucket *bucket) noexcept:
-    cdef uint32_t place, kept = 0, number
-    for place in range(bucket.used):
-        number = bucket.slots[place]
-        if number != GAP:
-            bucket.slots[kept] = number
-            self.nodes[number].place = kept
+cdef void squeeze(Bucket *bucket) noexcept:
+    cdef uint32_t i, kept = 0
+    cdef Entry *entry
+    for i in range(bucket.used):
+        if i + AHEAD < bucket.used:
+            dwell_prefetch(bucket.slots[i + AHEAD])
+        entry = bucket.slots[i]
+        if entry is not NULL:
+            bucket.slots[kept] = entry
+            entry.place = kept
             kept += 1
     bucket.used = kept
 
 
 cdef void flush(TimerCore self, uint32_t index, int64_t now_ms) noexcept:
-    """Empty a bucket that has expired, in insertion order: each node is due, or cascades to a lower level."""
+    """Empty a bucket that has expired, in insertion order: each entry is due, or cascades to a lower level."""
     cdef Bucket bucket = self.buckets[index]
-    cdef uint32_t i, number
+    cdef uint32_t i
+    cdef Entry *entry
+    cdef bint is_lowest = index < self.wheel_size
     memset(&self.buckets[index], 0, sizeof(Bucket))
+    for i in range(min(AHEAD, bucket.used)):
+        fetch(bucket.slots[i], is_lowest)
     for i in range(bucket.used):
-        if i + 2 * AHEAD < bucket.used and bucket.slots[i + 2 * AHEAD] != GAP:
-            dwell_prefetch(&self.nodes[bucket.slots[i + 2 * AHEAD]])
-        number = bucket.slots[i]
-        if number == GAP:
+        if i + AHEAD < bucket.used:
+            fetch(bucket.slots[i + AHEAD], is_lowest)
+        entry = bucket.slots[i]
+        if entry is NULL:
             continue
-        if ticks_up(self, self.nodes[number].deadline_ms) > self.current:
-            place(self, number)
+        if ticks_up(self, entry.deadline_ms) > self.current:
+            place(self, entry, entry.bucket & TOKEN)
             self.cascades += 1
         else:
-            if i + AHEAD < bucket.used and bucket.slots[i + AHEAD] != GAP:
-                prefetch_task(&self.nodes[bucket.slots[i + AHEAD]])
-            fire(self, number, now_ms)
+            fire(self, entry, now_ms)
     if bucket.capacity <= KEEP_CAPACITY:
         # Nothing cascades into the bucket it came from, so the vector is free for its next round.
         self.buckets[index].slots = bucket.slots
@@ -658,36 +690,37 @@ cdef void flush(TimerCore self, uint32_t index, int64_t now_ms) noexcept:
         free(bucket.slots)
 
 
-cdef inline void prefetch_task(Node *node) noexcept:
-    if not node.is_token:
-        dwell_prefetch(<void *> node.payload)
+cdef inline void fetch(Entry *entry, bint is_due) noexcept:
+    dwell_prefetch(entry)
+    if is_due:
+        # It is touched as an object too, whose first bytes in memory are the collector's header.
+        dwell_prefetch(<char *> entry - ENTRY_OFFSET - 16)
 
 
-cdef inline int fire(TimerCore self, uint32_t number, int64_t now_ms) except -1:
-    """Hand a due node's task or token to the driver and free the node. It is in no bucket."""
-    cdef Node *node = &self.nodes[number]
-    cdef int64_t late_ms = now_ms - node.deadline_ms
-    cdef int64_t payload = node.payload
-    cdef bint is_token = node.is_token
-    cdef int64_t deadline_ms = node.deadline_ms
+cdef inline int fire(TimerCore self, Entry *entry, int64_t now_ms) except -1:
+    """Hand a due timer's task or token to the driver. It is in no bucket any more."""
+    cdef int64_t late_ms = now_ms - entry.deadline_ms
     cdef int bits = 0
+    cdef Node *node
     cdef TimerTask task
     while late_ms > 0 and bits < LATENESS_CLASSES - 1:
         late_ms >>= 1
         bits += 1
     self.lateness[bits] += 1
     self.fired += 1
-    give_node(self, number)
-    if is_token:
+    self.pending -= 1
+    if entry.bucket & TOKEN:
+        node = <Node *> entry
         if self.token_count == self.token_capacity:
             grow_tokens(self)
-        self.tokens[self.token_count] = payload
+        self.tokens[self.token_count] = node.token
         self.token_count += 1
+        give_node(self, node)
         return 0
-    task = <TimerTask> <void *> payload
+    task = task_of(entry)
     task.core = NULL
     if isinstance(task, RecurringTask):
-        (<RecurringTask> task).due_ms = deadline_ms
+        (<RecurringTask> task).due_ms = entry.deadline_ms
     if task.flags & TRACKED:
         PyObject_GC_Track(<PyObject *> task)
     PyList_Append(self._due, task)
@@ -705,8 +738,8 @@ cdef void grow_tokens(TimerCore self) noexcept:
 
 cdef void forget(TimerCore self, TimerTask task) noexcept:
     """Take a waiting task out of its bucket and drop the timer's reference to it."""
-    take_out(self, task.node)
-    give_node(self, task.node)
+    take_out(self, &task.entry)
+    self.pending -= 1
     task.core = NULL
     if task.flags & TRACKED:
         PyObject_GC_Track(<PyObject *> task)
@@ -715,27 +748,32 @@ cdef void forget(TimerCore self, TimerTask task) noexcept:
 
 cdef list let_go(TimerCore self):
     """Empty every bucket and the queue; returns the tasks, which hold their last reference until then."""
-    cdef uint32_t index, place, number
+    cdef uint32_t index, i
     cdef Bucket *bucket
+    cdef Entry *entry
     cdef list dropped = []
     cdef TimerTask task
     for index in range(self.level_count * self.wheel_size):
         bucket = &self.buckets[index]
-        for place in range(bucket.used):
-            number = bucket.slots[place]
-            if number == GAP:
+        for i in range(bucket.used):
+            if i + AHEAD < bucket.used:
+                dwell_prefetch(bucket.slots[i + AHEAD])
+            entry = bucket.slots[i]
+            if entry is NULL:
                 continue
-            if not self.nodes[number].is_token:
-                task = <TimerTask> <void *> self.nodes[number].payload
-                task.core = NULL
-                if task.flags & TRACKED:
-                    PyObject_GC_Track(<PyObject *> task)
-                dropped.append(task)
-                Py_DECREF(task)
-            give_node(self, number)
+            if entry.bucket & TOKEN:
+                give_node(self, <Node *> entry)
+                continue
+            task = task_of(entry)
+            task.core = NULL
+            if task.flags & TRACKED:
+                PyObject_GC_Track(<PyObject *> task)
+            dropped.append(task)
+            Py_DECREF(task)
         bucket.used = bucket.live = 0
         bucket.queued = False
     self.queue_count = 0
+    self.pending = 0
     return dropped
 
 
@@ -782,3 +820,11 @@ cdef uint32_t poll(TimerCore self) noexcept:
         place = child
     self.queue[place] = last
     return first
+
+
+cdef Py_ssize_t entry_offset():
+    cdef TimerTask task = TimerTask.__new__(TimerTask)
+    return <char *> &task.entry - <char *> <void *> task
+
+
+ENTRY_OFFSET = entry_offset()
