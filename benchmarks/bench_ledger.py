@@ -14,16 +14,13 @@ Each figure is the best of `--repeats`, both sides in the same process. CPU time
 from __future__ import annotations
 
 import argparse
-import asyncio
 import heapq
 import random
 import time
-import tracemalloc
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from dwell.ledger import Event, Ledger, Need, Outcome, Wait, replay
-from dwell.testing import ManualClock
+from dwell.ledger import Event, Need, Outcome, Wait, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
