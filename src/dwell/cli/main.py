@@ -12,6 +12,7 @@ import argparse
 import signal
 import sys
 import traceback
+import warnings
 from typing import TYPE_CHECKING, NoReturn
 
 from dwell.cli import bench, curve, report, sample, settle, top
@@ -58,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _end)
+    if not args.debug:
+        warnings.simplefilter("ignore")  # of libraries below, on things their user can do nothing about
     try:
         code: int = args.run(args)
     except KeyboardInterrupt:

@@ -61,7 +61,10 @@ def settle_in_memory(args: argparse.Namespace, inputs: Inputs) -> Summary:
         out=args.out,
         operations=statistics.opened,
         repeats=statistics.repeated,
-        **counts,
+        completed=counts["completed"],
+        expired=counts["expired"],
+        rejected=counts["rejected"],
+        pending=counts["pending"],
         events=len(events),
         events_set_aside=statistics.set_aside,
         seconds=round(time.monotonic() - started, 3),
@@ -109,7 +112,7 @@ def _rows_of(outcomes: list[Outcome], waits: list[Wait]) -> list[int]:
     contents: dict[tuple[object, ...], int] = {}
     by_id: defaultdict[str | None, list[int]] = defaultdict(list)
     for row, wait in enumerate(waits):
-        same = (wait.op_id, content(wait.needs, wait.delay_ms, wait.submitted_at_ms, wait.quorum, wait.volume))
+        same = (wait.op_id, content(wait))
         if not wait.op_id or same not in contents:
             contents[same] = row
             by_id[wait.op_id].append(row)
@@ -118,7 +121,7 @@ def _rows_of(outcomes: list[Outcome], waits: list[Wait]) -> list[int]:
         faults = {row: fault(*waits[row]) for row in rows}
         sound = [row for row in rows if faults[row] is None]
         if len(sound) > 1:
-            sound.sort(key=lambda row: content(*waits[row][1:]))
+            sound.sort(key=lambda row: content(waits[row]))
             faults.update(dict.fromkeys(sound[1:], Reason.CONTENT_DIFFERS.text(op_id)))
         for row in reversed(rows):
             places[op_id, faults[row]].append(row)

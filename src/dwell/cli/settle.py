@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stream.add_argument(
         "--idle-after", type=duration, metavar="T", help="an input silent for so long holds nothing up (default: 1m)"
     )
+    stream.add_argument("--once", action="store_true", help="settle what is there, keep the place, and end")
     stream.add_argument("--for", dest="for_ms", type=duration_ms, metavar="T", help="end after this time")
     session.add_arguments(parser)
 
@@ -87,8 +88,8 @@ def run(args: argparse.Namespace) -> int:
     inputs = Inputs.of(args)
     if args.stream:
         return _stream(args, inputs)
-    for name in ("checkpoint", "lateness", "idle_after", "for_ms"):
-        if getattr(args, name) is not None:
+    for name in ("checkpoint", "lateness", "idle_after", "for_ms", "once"):
+        if getattr(args, name):
             raise Problem(
                 f"--{name.removesuffix('_ms').replace('_', '-')} is for streams: add --stream, or leave it out"
             )

@@ -23,9 +23,10 @@ class Summary:
     expired: int
     rejected: int
     pending: int
-    events: int
-    events_set_aside: int
     seconds: float
+    events: int | None = None  # None: not counted, a stream
+    events_set_aside: int = 0
+    is_checked: bool = True  # False: the operations could not be counted at the source a second time
     waited_ms: dict[str, int] = field(default_factory=dict)  # "p50" -> ms, of the completed
     as_of: str | None = None
 
@@ -43,9 +44,9 @@ class Summary:
         print(f"outcomes   {self.out}/outcomes")
         if self.rejected:
             print(f"rejected   {n(self.rejected)}, with reasons: {self.out}/rejected")
-        print(
-            f"events     {n(self.events)}" + (f", {n(self.events_set_aside)} set aside" * bool(self.events_set_aside))
-        )
+        if self.events is not None:
+            aside = f", {n(self.events_set_aside)} set aside" if self.events_set_aside else ""
+            print(f"events     {n(self.events)}{aside}")
         if self.repeats:
             print(f"repeats    {n(self.repeats)} rows said again what was known")
         print(f"completed  {words.share(self.completed, settled)} of the settled")
@@ -64,4 +65,6 @@ class Summary:
             f"{n(self.operations)} operations in, {n(self.completed)} completed + {n(self.expired)} expired + "
             f"{n(self.rejected)} rejected + {n(self.pending)} pending"
         )
+        if not self.is_checked:
+            return f"ledger identity not checked, the source cannot be read twice: {counts}"
         return f"ledger identity holds: {counts}" if self.identity_holds else f"LEDGER IDENTITY BROKEN: {counts}"
