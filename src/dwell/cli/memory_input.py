@@ -69,7 +69,9 @@ def _read(source: Input) -> Any:
         if source.format == "csv":
             return pa.concat_tables([_read_csv(file) for file in files], promote_options="default")
         return dataset.dataset([str(file) for file in files], format=source.format).to_table()
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's own words; Arrow's have no number
         why = str(error).splitlines()[0]
         raise Problem(
             f"{source.what}: {source.path} is no whole {source.format} file ({why}): fetch it again"
