@@ -71,7 +71,9 @@ def test_a_mapping_that_cannot_be(
 
 def test_an_empty_file(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "empty.csv").touch()
-    assert "empty.csv is empty, it has not even a header" in settle(dwell, tmp_path, tmp_path / "empty.csv", shop.events)
+    assert "empty.csv is empty, it has not even a header" in settle(
+        dwell, tmp_path, tmp_path / "empty.csv", shop.events
+    )
 
 
 @pytest.mark.parametrize("name", ["cut.parquet", "cut.csv.gz"])
@@ -124,7 +126,15 @@ def test_a_full_disk(shop: Shop, tmp_path: Path) -> None:
         "from dwell.cli import main\n"
         "sys.exit(main(sys.argv[1:]))"
     )
-    argv = ["settle", str(shop.operations), str(shop.events), "--engine", "memory", "--out", str(tmp_path / "r" / "out")]
+    argv = [
+        "settle",
+        str(shop.operations),
+        str(shop.events),
+        "--engine",
+        "memory",
+        "--out",
+        str(tmp_path / "r" / "out"),
+    ]
     ran = subprocess.run([sys.executable, "-B", "-c", code, *argv], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert ran.stderr == "dwell settle: the disk is full: make room or choose another --out\n"
@@ -169,7 +179,10 @@ def test_an_error_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ModuleNotFoundError("No module named 'pyspark'", name="pyspark"), "this needs PySpark: pip install 'dwell[spark]'"),
+        (
+            ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
+            "this needs PySpark: pip install 'dwell[spark]'",
+        ),
         (RuntimeError("x: java.io.IOException: No space left on device"), "the disk is full"),
         (RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/a/b. SQLSTATE: 42K03"), "/a/b does not exist"),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), "raise --driver-memory"),

@@ -27,7 +27,9 @@ def test_the_last_line_and_the_exit_code_tell_the_ledger_identity(
     assert (ran.code, ran.last_line) == (0, IDENTITY)
 
 
-def test_outcomes_rejected_rows_and_a_summary_are_written(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+def test_outcomes_rejected_rows_and_a_summary_are_written(
+    dwell: Callable[..., Ran], shop: Shop, tmp_path: Path
+) -> None:
     dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", tmp_path / "out")
     outcomes = parquet.read_table(tmp_path / "out" / "outcomes").sort_by("op_id").to_pylist()
     assert [(row["op_id"], row["outcome"], row["waited_ms"], row["shop"]) for row in outcomes] == [
@@ -37,7 +39,9 @@ def test_outcomes_rejected_rows_and_a_summary_are_written(dwell: Callable[..., R
         ("d", "rejected", None, "north"),
     ]
     rejected = parquet.read_table(tmp_path / "out" / "rejected").to_pylist()
-    assert [(row["op_id"], row["reason"], row["delay_ms"]) for row in rejected] == [("d", "delay_ms is negative: -1", -1)]
+    assert [(row["op_id"], row["reason"], row["delay_ms"]) for row in rejected] == [
+        ("d", "delay_ms is negative: -1", -1)
+    ]
     said = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert said["identity_holds"]
     assert (said["operations"], said["events"], said["waited_ms"]["p50"]) == (4, 2, 200)
@@ -102,7 +106,9 @@ def test_repeats_are_counted_and_contents_that_differ_keep_their_own_columns(
         "x,2026-03-02T00:00:01Z,10,k,second\nx,2026-03-02T00:00:00Z,10,k,first\nx,2026-03-02T00:00:00Z,10,k,again\n"
     )
     (tmp_path / "events.csv").write_text("key,at\nk,2026-03-02T00:00:00Z\n")
-    ran = dwell("settle", tmp_path / "ops.csv", tmp_path / "events.csv", "--engine", "memory", "--out", tmp_path / "out")
+    ran = dwell(
+        "settle", tmp_path / "ops.csv", tmp_path / "events.csv", "--engine", "memory", "--out", tmp_path / "out"
+    )
     assert "repeats    1 rows" in ran.out
     rows = parquet.read_table(tmp_path / "out" / "outcomes").to_pylist()
     assert {(row["outcome"], row["note"]) for row in rows} == {("completed", "first"), ("rejected", "second")}

@@ -31,6 +31,14 @@ KNOWN: tuple[tuple[str, str], ...] = (
         r"(?:not in gzip format|invalid header field|incorrect (?:header|data) check)",
         "an input file is damaged: fetch it again",
     ),
+    (
+        r"DATA_TYPE_MISMATCH\W+Encountered error while reading file (\S+?)\. ",
+        "{0} has columns of another type than the files beside it: make them alike, or name one file",
+    ),
+    (
+        r"FAILED_READ_FILE\S*\W+Encountered error while reading file (\S+?)\. ",
+        "{0} cannot be read, it is damaged or not of that format: fetch it again, or check --format",
+    ),
     (r"TABLE_OR_VIEW_NOT_FOUND\W+The table or view (\S+) cannot be found", "there is no table {0}: check the name"),
     (
         r"DATA_SOURCE_NOT_FOUND\W+Failed to find the data source: (\S+?)\.? ",
@@ -70,7 +78,7 @@ def in_one_line(error: BaseException) -> str:
     text = _everything(error)
     for pattern, words in KNOWN:
         if found := re.search(pattern, text):
-            return words.format(*(group.removeprefix("file:") for group in found.groups()))
+            return words.format(*(re.sub("^file:(//)?", "", group) for group in found.groups()))
     first = next((line for line in str(error).splitlines() if line.strip()), "")
     return f"{_flat(first) or type(error).__name__} (run again with --debug for the whole story)"
 

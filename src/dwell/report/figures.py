@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dwell.errors import InvalidArgument
 from dwell.report.wait_histogram import WaitHistogram
 
 if TYPE_CHECKING:
@@ -148,9 +149,12 @@ def _group_names(column: Any) -> Any:
 
 
 def _batches(rows: Any, columns: list[str]) -> Iterator[Any]:
-    for batch in rows.to_batches(columns=columns, batch_size=1 << 18):
-        if batch.num_rows:
-            yield batch
+    try:
+        for batch in rows.to_batches(columns=columns, batch_size=1 << 18):
+            if batch.num_rows:
+                yield batch
+    except pa.ArrowInvalid as error:
+        raise InvalidArgument(f"the outcomes hold a file that is no whole Parquet file: {error}") from error
 
 
 def _count(counter: Counter[Any], values: Any) -> None:
