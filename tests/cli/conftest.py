@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ def dwell(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
             code = main([str(arg) for arg in argv])
         except SystemExit as end:
             code = int(end.code or 0)
+        logging.disable(logging.NOTSET)
         said = capsys.readouterr()
         return Ran(code=code, out=said.out, err=said.err)
 

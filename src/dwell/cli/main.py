@@ -9,6 +9,7 @@ argparse, not a library: the core has no run-time dependency, and six commands d
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 import traceback
@@ -60,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _end)
     if not args.debug:
-        warnings.simplefilter("ignore")  # of libraries below, on things their user can do nothing about
+        # What the libraries below warn of and log: our own line will say it.
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)
     try:
         code: int = args.run(args)
     except KeyboardInterrupt:

@@ -168,12 +168,11 @@ def _consumed(spark: SparkSession, checkpoint: str, inputs: Inputs) -> DataFrame
     source = inputs.operations
     if source.format not in FILES:
         return None
-    last = spark.read.text(f"{checkpoint}/commits").select(
-        F.max(F.regexp_extract(F.input_file_name(), r"(\d+)$", 1).cast("bigint"))
-    )
+    commits = spark.read.text(f"{checkpoint}/commits").select(F.col("_metadata.file_name")).distinct().collect()
+    last = max((int(row[0]) for row in commits if row[0].isdigit()), default=-1)
     log = spark.read.text(f"{checkpoint}/sources/0").where("value like '{%'")
     entry = F.from_json("value", "path string, batchId bigint")
-    named = log.select(entry.alias("entry")).where(F.col("entry.batchId") <= last.collect()[0][0])
+    named = log.select(entry.alias("entry")).where(F.col("entry.batchId") <= last)
     paths = [row[0] for row in named.select("entry.path").distinct().collect()]
     if not paths:
         return spark.createDataFrame([], OPERATIONS)
