@@ -1,7 +1,7 @@
 # Every target works from a bare clone: the first one to need it makes .venv and builds the compiled core.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
+SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd') $(patsubst %.pxd,%.py,$(wildcard src/dwell/ledger/*.pxd))
 
 .DEFAULT_GOAL := help
 
@@ -50,6 +50,6 @@ docs: setup ## build the documents into site/
 
 clean: ## remove .venv and what was built
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src -name '*.so' -delete -o -name '_core.c' -delete
+	find src -name '*.so' -delete -o -name '*.c' -delete
 
 .PHONY: help setup run test test-slow check bench docs clean

@@ -8,8 +8,6 @@ from dwell.ledger.operation cimport Bucket, Key, Operation
 cdef class Engine:
     cdef public long long now_ms
     cdef public list settled
-    cdef public list armed
-    cdef public list disarmed
     cdef public long long opened
     cdef public long long completed
     cdef public long long expired
@@ -21,6 +19,7 @@ cdef class Engine:
     cdef public long long set_aside
     cdef public dict keys
     cdef public dict buckets
+    cdef public list deadlines
     cdef public dict operations
     cdef dict _refused
     cdef list _ripe
@@ -60,10 +59,12 @@ cdef class Engine:
     cdef _watch_volume(self, Operation op)
     @cython.locals(op=Operation, ripe=list)
     cpdef settle(self)
-    @cython.locals(bucket=Bucket)
-    cpdef expire(self, long long deadline_ms)
+    @cython.locals(bucket=Bucket, deadline_ms=cython.longlong)
+    cpdef expire(self, long long last_ms)
     cdef _leave_open(self, Operation op)
     cdef _finish(self, Operation op, str outcome, long long finished_at_ms)
+    @cython.locals(key=Key, last_ms=cython.longlong)
+    cdef str _last_to_rise(self, Operation op)
     @cython.locals(key=Key, i=cython.Py_ssize_t)
     cdef _leave(self, Operation op)
     @cython.locals(bucket=Bucket)
@@ -79,5 +80,3 @@ cdef _row(past)
 cdef bint _is_awaited(tuple entry, Key key)
 cdef bint _is_threshold(Operation op, Key key, threshold)
 cdef Py_ssize_t _place(Operation op, Key key) except -1
-@cython.locals(key=Key, i=cython.Py_ssize_t, last_ms=cython.longlong)
-cdef str _last_to_rise(Operation op)

@@ -1,16 +1,14 @@
-# cython: language_level=3
 """Recorded waits and events in, outcomes out: the ledger's engine, driven through recorded time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.ledger.check import content, is_usable_event, is_usable_time
-from dwell.ledger.engine import TOLERATED, Engine
+from dwell.ledger.engine import Engine
 from dwell.ledger.operation import Operation
 from dwell.ledger.reason import MAX_MS, MIN_MS
 from dwell.ledger.statistics import LedgerStatistics
@@ -81,21 +79,16 @@ class Replay(Iterator[Outcome]):
         engine: Engine = self._engine
         op: Operation
         outcome: Any  # never None: these are settled
-        deadlines: list[int] = []  # a heap
         batches = _instants(_ascending(waits, SUBMITTED_AT, self._in_order))
         rows = _ascending(events, AT, self._in_order)
         batch_ms, batch = next(batches, END)
         event: Any = next(rows, None)
         event_ms = NEVER if event is None else event[AT]
         while (now_ms := batch_ms if batch_ms < event_ms else event_ms) <= self._end_ms:
-            if deadlines and deadlines[0] < now_ms:
-                _expire_until(engine, deadlines, now_ms - 1)
             engine.at(now_ms)
             if batch_ms == now_ms:
                 for wait in batch:
                     engine.open(wait)
-                if engine.armed:
-                    _arm(engine, deadlines)
                 batch_ms, batch = next(batches, END)
             while event_ms == now_ms:
                 key, _, level = event
@@ -109,7 +102,7 @@ class Replay(Iterator[Outcome]):
                 for op in settled:
                     outcome = op.outcome
                     yield outcome
-        _expire_until(engine, deadlines, self._end_ms)
+        engine.expire(self._end_ms)
         engine.suspend()
         while batch:
             for wait in batch:
@@ -173,22 +166,3 @@ def _first_first(batch: list[Wait]) -> list[Wait]:
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
         return sorted(batch, key=content)
     return batch
-
-
-def _arm(engine: Engine, deadlines: list[int]) -> None:
-    for bucket in engine.armed:
-        heappush(deadlines, bucket.deadline_ms)
-    engine.armed.clear()
-    # Deadlines that nobody waits for any more would otherwise stay until their time.
-    engine.disarmed.clear()
-    if len(deadlines) > 2 * len(engine.buckets) + TOLERATED:
-        deadlines[:] = engine.buckets
-        heapify(deadlines)
-
-
-def _expire_until(engine: Engine, deadlines: list[int], last_ms: int) -> None:
-    """Expire every deadline up to and with this one, in their order."""
-    while deadlines and deadlines[0] <= last_ms:
-        deadline_ms = heappop(deadlines)
-        engine.at(deadline_ms)
-        engine.expire(deadline_ms)
