@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dwell.ledger import Event, Need, Wait, replay
-from tests.spark.stream.feed import Feed, outcomes
-from tests.spark.stream.test_shards import arrivals, split
-from tests.spark.stream.test_stream import END_MS, long_history
+from dwell.ledger import replay
+from tests.spark.stream.feed import outcomes
+from tests.spark.stream.test_stream import write_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +31,13 @@ class Job:
 
     def __init__(self, root: Path, sink: str) -> None:
         self._root = root
-        self._log = (root / "log").open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.stream.job", str(root), sink],
-            stdout=self._log,
-            stderr=self._log,
-            start_new_session=True,
-        )
+        with (root / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.stream.job", str(root), sink],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def wait_for_commits(self, count: int) -> bool:
         """True once so many more micro-batches are committed, False if the job ended before."""
@@ -57,7 +56,6 @@ class Job:
         else:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self._log.close()
 
     @staticmethod
     def _committed(commits: Path) -> int:
@@ -84,12 +82,7 @@ def _descendants(pid: int, command: str) -> list[int]:
 
 def kill_loop(spark: SparkSession, root: Path, *, sink: str, kills: int, seed: int) -> None:
     rng = Random(seed)
-    waits, events = long_history(seed, 40)
-    rows = arrivals(rng, waits, events, 5)
-    feed = Feed(root / "in")
-    for part in range(FILES):
-        feed.add(*split(rows[part * len(rows) // FILES : (part + 1) * len(rows) // FILES]))
-    feed.add([Wait("end", [Need("end")], 0, END_MS)], [Event("other", END_MS)])
+    waits, events = write_history(root, seed, FILES)
     for _ in range(kills):
         job = Job(root, sink)
         if not job.wait_for_commits(rng.randint(0, 2)):

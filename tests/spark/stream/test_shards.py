@@ -87,10 +87,10 @@ def test_any_cut_of_any_history_settles_as_replay_does(short_log: int, monkeypat
 def accepted(shards: Shards, rows: Sequence[Wait | Event]) -> list[Wait | Event]:
     """Those that are not late, as the watermark stands."""
     since = shards.watermark_ms
-    return [row for row in rows if _time(row) is None or _time(row) >= since]  # type: ignore[operator]
+    return [row for row in rows if time_of(row) is None or time_of(row) >= since]  # type: ignore[operator]
 
 
-def _time(row: Wait | Event) -> int | None:
+def time_of(row: Wait | Event) -> int | None:
     at_ms = row.submitted_at_ms if isinstance(row, Wait) else row.at_ms
     return at_ms if is_usable_time(at_ms) else None
 

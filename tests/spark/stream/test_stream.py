@@ -17,7 +17,7 @@ from dwell.spark import SettleOptions, settle
 from dwell.spark.stream.listener import Figures
 from dwell.spark.stream.pending import pending
 from tests.spark.stream.feed import Feed, outcomes
-from tests.spark.stream.test_shards import arrivals, history, split
+from tests.spark.stream.test_shards import arrivals, history, split, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,10 +68,26 @@ def long_history(seed: int, size: int) -> tuple[list[Wait], list[Event]]:
     events: list[Event] = []
     for number in range(size):
         some_waits, some_events = history(rng, 12)
-        if all(abs(event.at_ms or 0) < 10**6 for event in some_events):
-            waits += [wait._replace(op_id=wait.op_id and f"{number}-{wait.op_id}") for wait in some_waits]
-            events += some_events
+        waits += [wait._replace(op_id=wait.op_id and f"{number}-{wait.op_id}") for wait in some_waits]
+        events += some_events
+    # Those at the ends of time would leave no time for an end of the stream.
+    return [wait for wait in waits if _is_near(wait)], [event for event in events if _is_near(event)]
+
+
+def write_history(root: Path, seed: int, files: int) -> tuple[list[Wait], list[Event]]:
+    """A long history as files to be read one by one, and a last one that moves the watermark past all of it."""
+    waits, events = long_history(seed, 40)
+    rows = arrivals(Random(seed), waits, events, 5)
+    feed = Feed(root / "in")
+    for part in range(files):
+        feed.add(*split(rows[part * len(rows) // files : (part + 1) * len(rows) // files]))
+    feed.add([Wait("end", [Need("end")], 0, END_MS)], [Event("other", END_MS)])
     return waits, events
+
+
+def _is_near(row: Wait | Event) -> bool:
+    at_ms = time_of(row)
+    return at_ms is None or abs(at_ms) < END_MS // 2
 
 
 def test_a_history_cut_into_batches_and_restarted_settles_as_replay_does(streams: SparkSession, tmp_path: Path) -> None:
