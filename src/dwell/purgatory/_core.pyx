@@ -935,7 +935,7 @@ cdef int start_timer(PurgatoryCore self, DelayedOperation operation) except -1:
     cdef int64_t now_ms
     try:
         if self.timer_core is not None:
-            now_ms = self.timer_core.now()
+            now_ms = self.timer_core.start()
             operation.started_ms = now_ms
             self.timer_core.add_at(operation, later(now_ms, operation.delay_ms), now_ms)
         else:

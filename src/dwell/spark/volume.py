@@ -73,7 +73,8 @@ def _steps(rows: DataFrame) -> DataFrame:
     numbers = F.when(is_need, F.sequence("from_step", F.greatest("from_step", "to_step"))).otherwise(
         F.array("from_step")
     )
-    each = rows.select("*", F.posexplode_outer(numbers).alias("nth", "step"))
+    # Said aloud, for the rows lie by key already, and a key with many steps would stay with one task.
+    each = rows.select("*", F.posexplode_outer(numbers).alias("nth", "step")).repartition("hash", "key", "step")
     taken = F.max(F.when(~is_need, F.struct("at_ms", "level", "before")))
     met = (
         each.select("*", taken.over(Window.partitionBy("hash", "key", "step")).alias("taken"))

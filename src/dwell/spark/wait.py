@@ -20,19 +20,15 @@ def waits(operations: DataFrame) -> DataFrame:
     everything that is asked once an operation and not once a need: its content, its own fault, its extra columns.
     A faulty operation gets one need nobody asks about, on a key of its own, so that it travels like the others.
     """
-    judged = operations.withColumn("fault", fault())
-    content = F.struct("submitted_ms", "delay_ms", "needs", "quorum", "volume")
+    judged = judge(operations)
     sound = F.col("fault").isNull()
-    # The hash skips nulls. In a sound row that is harmless: a key precedes each level, 0 is no quorum and no volume.
-    exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
-    tag = F.when(sound, exact).otherwise(F.xxhash64(F.to_json(content)))
     nobody = F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level"))
     deadline = F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))
     # A single need is known where its row goes; only several have to be carried to be compared.
     several = F.when(F.size("needs") > 1, F.col("needs"))
     single = F.when(F.size("needs") == 1, F.get("needs", F.lit(0))["level"])
     extra = ["extra"] if "extra" in operations.columns else []
-    return judged.withColumn("tag", tag).select(
+    return judged.select(
         "op_id",
         "tag",
         "submitted_ms",
@@ -42,6 +38,15 @@ def waits(operations: DataFrame) -> DataFrame:
             "row"
         ),
     )
+
+
+def judge(operations: DataFrame) -> DataFrame:
+    """`plain_operations` with `fault` and `tag`."""
+    content = F.struct("submitted_ms", "delay_ms", "needs", "quorum", "volume")
+    # The hash skips nulls. In a sound row that is harmless: a key precedes each level, 0 is no quorum and no volume.
+    exact = F.xxhash64("submitted_ms", "delay_ms", "needs", _or_zero("quorum"), _or_zero("volume"))
+    tag = F.when(F.col("fault").isNull(), exact).otherwise(F.xxhash64(F.to_json(content)))
+    return operations.withColumn("fault", fault()).withColumn("tag", tag)
 
 
 def _or_zero(name: str) -> Column:
