@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +21,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from dwell.spark.java import ensure_java
 
     ensure_java()
+    # Or Spark's workers take the first python3 on the path.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     scratch = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")

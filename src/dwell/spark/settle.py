@@ -21,6 +21,7 @@ from dwell.spark.met import LEVEL, SIGNAL, met
 from dwell.spark.options import SettleOptions
 from dwell.spark.outcome import ALL, ANY, SOME, outcomes
 from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
+from dwell.spark.stream.plan import settle_stream
 from dwell.spark.volume import volume_met
 from dwell.spark.wait import waits
 
@@ -39,13 +40,18 @@ def settle(
 ) -> DataFrame:
     """The outcome of each operation: the columns of `OUTCOMES`, then the other columns of `operations`.
 
+    Two streams give a stream, to be written in append mode: each outcome once, final, as soon as no row within the
+    allowed lateness can change it. `options` says what is allowed.
+
     What is undecided at `as_of` (without a time zone: UTC) is `pending`; without `as_of` time runs on to the end.
     Of operations that repeat each other one row comes out, with the other columns of one of them.
     """
-    if operations.isStreaming or events.isStreaming:
-        raise InvalidArgument("settle takes static DataFrames; operations or events is streaming")
     if options is not None and not isinstance(options, SettleOptions):
         raise InvalidType(f"options must be SettleOptions, not {type(options).__name__}")
+    if operations.isStreaming or events.isStreaming:
+        if as_of is not None:
+            raise InvalidArgument("as_of is for tables: a stream says what is decided as soon as it is")
+        return settle_stream(operations, events, options or SettleOptions())
     settled = settle_plain(plain_operations(operations), plain_events(events), as_of_ms=_as_of_ms(as_of))
     extras = extra_names(operations)
     if extras:

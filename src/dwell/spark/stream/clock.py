@@ -1,0 +1,83 @@
+"""The watermark: the moment before which everything is known.
+
+Each shard of the first stage keeps the same clock and moves it by the same figures, so all agree on the watermark
+without talking to each other. In each micro-batch:
+
+    late      a row with a time before the watermark as it stood when the batch began
+    decided   everything that happened before the watermark as it stands after the batch's own rows
+
+A source (operations, events) holds the watermark at its greatest time so far less the lateness; the slower source
+counts. A source that has been quiet for `idle_after` holds it at the wall clock less `idle_after`, whichever is later.
+Quiet means quiet while the query was looking: a gap of more than `idle_after` between two beats of the wall clock (the
+query was down, or one batch took that long) starts the count anew, so that a restart meets its backlog as rows, not as
+silence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dwell.ledger.reason import MIN_MS
+
+# Before all times: nothing is late and nothing is decided.
+START = MIN_MS - 1
+
+OPERATIONS, EVENTS = 0, 1
+SOURCES = (OPERATIONS, EVENTS)
+
+
+@dataclass(slots=True, kw_only=True)
+class Beat:
+    """What one micro-batch says about time."""
+
+    now_ms: int | None = None
+    rows: list[int] = field(default_factory=lambda: [0, 0])
+    latest_ms: list[int | None] = field(default_factory=lambda: [None, None])
+
+    def heard(self, now_ms: int | None) -> None:
+        self.now_ms = _later(self.now_ms, now_ms)
+
+    def saw(self, source: int, rows: int, latest_ms: int | None) -> None:
+        self.rows[source] += rows
+        self.latest_ms[source] = _later(self.latest_ms[source], latest_ms)
+
+
+@dataclass(slots=True, kw_only=True)
+class Clock:
+    watermark_ms: int = START
+    now_ms: int | None = None
+    latest_ms: list[int | None] = field(default_factory=lambda: [None, None])
+    # Wall clock at the last rows of each source, or when it was first missed.
+    heard_ms: list[int | None] = field(default_factory=lambda: [None, None])
+
+    def advance(self, beat: Beat, *, lateness_ms: int, idle_after_ms: int | None) -> None:
+        """Take in a micro-batch; the watermark never falls."""
+        before_ms, self.now_ms = self.now_ms, _later(self.now_ms, beat.now_ms)
+        now_ms = self.now_ms
+        missed = (
+            now_ms is not None
+            and idle_after_ms is not None
+            and (before_ms is None or now_ms - before_ms > idle_after_ms)
+        )
+        marks: list[int] = []
+        for source in SOURCES:
+            latest_ms = self.latest_ms[source] = _later(self.latest_ms[source], beat.latest_ms[source])
+            if missed or beat.rows[source] or self.heard_ms[source] is None:
+                self.heard_ms[source] = now_ms
+            mark = START if latest_ms is None else latest_ms - lateness_ms
+            heard_ms = self.heard_ms[source]
+            if (
+                idle_after_ms is not None
+                and now_ms is not None
+                and heard_ms is not None
+                and now_ms - heard_ms >= idle_after_ms
+            ):
+                mark = max(mark, now_ms - idle_after_ms)
+            marks.append(mark)
+        self.watermark_ms = max(self.watermark_ms, min(marks))
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)

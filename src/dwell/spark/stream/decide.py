@@ -1,0 +1,242 @@
+"""Stage 2, by operation: which operations are settled between two watermarks.
+
+All that is decided here is decided once and for all: every row that could matter, up to the watermark, is there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dwell.ledger.reason import Reason
+from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
+from dwell.spark.stream.meet import distinct
+from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, empty, ints, joined, present, where
+from dwell.spark.stream.timeline import NEVER
+
+
+class Operations(NamedTuple):
+    """What is known of some operations up to a moment: the open ones, which of their needs are met, and the settled
+    ones that are remembered."""
+
+    ops: pa.RecordBatch
+    met: pa.RecordBatch
+    known: pa.RecordBatch
+
+    @classmethod
+    def nothing(cls, schema: pa.Schema) -> Operations:
+        return cls(empty(schema), empty(MET), empty(KNOWN))
+
+    def and_then(self, ops: pa.RecordBatch, met: pa.RecordBatch, known: pa.RecordBatch) -> Operations:
+        return Operations(
+            joined([self.ops, ops], self.ops.schema),
+            joined([self.met, met], MET),
+            joined([self.known, known], KNOWN),
+        )
+
+
+class Decisions(NamedTuple):
+    """One entry for each operation asked about: its outcome, and since when it has it (NEVER: it has none yet)."""
+
+    ops: pa.RecordBatch
+    first: Mask
+    outcome: list[str]
+    instant: Ints
+    finished: pa.Array
+    completed_by: pa.Array
+    reason: pa.Array
+
+
+def deadlines(ops: pa.RecordBatch) -> Ints:
+    return ints(ops, "submitted") + ints(ops, "delay")
+
+
+def stirred(all_: Operations, since: int, until: int) -> Operations:
+    """What must be looked at to decide [since, until): new operations, due ones, and those with news."""
+    ops = where(all_.ops, ints(all_.ops, "submitted") < until)
+    due = deadlines(ops)
+    asked = (ints(ops, "submitted") >= since) | ((due >= since) & (due < until))
+    news = all_.met.column("hash").filter(pa.array(ints(all_.met, "at") >= since))
+    hashes = pa.concat_arrays([ops.column("hash").filter(pa.array(asked)), news])
+    return Operations(*(where(part, among(part.column("hash"), hashes)) for part in (ops, all_.met, all_.known)))
+
+
+def decide(asked: Operations, until: int) -> Decisions:
+    """The state of each operation at `until`; all operations under one op_id must be among the ones asked about."""
+    ops = asked.ops.take(pa.array(distinct(ints(asked.ops, "hash"), ints(asked.ops, "tag"))))
+    ops = where(ops, ~_repeats(ops, asked.known))
+    first = _first(ops, asked.known)
+    done, by = _done(ops, asked.met)
+    done = np.where(first, done, NEVER)
+    due = deadlines(ops)
+    expired = first & (done == NEVER) & (due < until)
+    instant = np.where(done != NEVER, done, np.where(expired, due, NEVER))
+    instant = np.where(first, instant, ints(ops, "submitted"))
+    settled = pa.array(first & (instant != NEVER))
+    kind = np.where(~first, REJECTED, np.where(done != NEVER, COMPLETED, EXPIRED))
+    return Decisions(
+        ops,
+        first,
+        kind.tolist(),
+        instant,
+        pc.if_else(settled, pa.array(instant), pa.scalar(None, pa.int64())),
+        pc.if_else(pa.array(done != NEVER), _keys(ops, by), pa.scalar(None, pa.string())),
+        _reasons(ops, first),
+    )
+
+
+def _repeats(ops: pa.RecordBatch, known: pa.RecordBatch) -> Mask:
+    """Which are remembered with the same content."""
+    if not known.num_rows:
+        return np.zeros(ops.num_rows, np.bool_)
+    pairs = set(zip(ints(known, "hash").tolist(), ints(known, "tag").tolist(), strict=True))
+    return np.fromiter(
+        (pair in pairs for pair in zip(ints(ops, "hash").tolist(), ints(ops, "tag").tolist(), strict=True)),
+        np.bool_,
+        ops.num_rows,
+    )
+
+
+def _first(ops: pa.RecordBatch, known: pa.RecordBatch) -> Mask:
+    """Which own their op_id: no other content under it came first."""
+    owners = known.column("hash").filter(known.column("owner"))
+    first = ~among(ops.column("hash"), owners)
+    hashes = ints(ops, "hash")
+    order = np.argsort(hashes, kind="stable")
+    same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    rivals = np.unique(np.concatenate([order[same], order[same + 1]]))
+    best: dict[int, tuple[tuple[object, ...], int]] = {}
+    for place, row in zip(rivals.tolist(), ops.take(pa.array(rivals)).to_pylist(), strict=True):
+        entry = _content(row), place
+        best[row["hash"]] = min(best.get(row["hash"], entry), entry)
+    first[rivals] = False
+    winners = [place for _, place in best.values()]
+    first[winners] = ~among(ops.column("hash").take(pa.array(winners, pa.int64())), owners)
+    return first
+
+
+def _content(row: dict[str, object]) -> tuple[object, ...]:
+    """Orders the contents under one op_id as the contract does."""
+    needs: list[dict[str, object]] = row["needs"]  # type: ignore[assignment]
+    pairs = [(need["key"], *_null_first(need["level"])) for need in needs]
+    return row["submitted"], row["delay"], pairs, *_null_first(row["quorum"]), *_null_first(row["volume"])
+
+
+def _null_first(value: object) -> tuple[bool, object]:
+    return (value is not None, 0 if value is None else value)
+
+
+def _done(ops: pa.RecordBatch, met: pa.RecordBatch) -> tuple[Ints, Ints]:
+    """When each condition came true, or NEVER, and by which of the needs."""
+    done, by = np.full(ops.num_rows, NEVER), np.zeros(ops.num_rows, np.int64)
+    row = _rows(ops, met)
+    met, row = where(met, row >= 0), row[row >= 0]
+    no, at = ints(met, "no"), ints(met, "at")
+    volume = present(ops, "volume")[row]
+    _done_by_count(ops, row[~volume], no[~volume], at[~volume], done, by)
+    if volume.any():
+        _done_by_volume(ops, row[volume], where(met, volume), done, by)
+    return done, by
+
+
+def _rows(ops: pa.RecordBatch, met: pa.RecordBatch) -> Ints:
+    """The row in `ops` each MET row belongs to, or -1. Several contents under one hash are told apart by their tag."""
+    hashes, tags = ints(ops, "hash"), ints(ops, "tag")
+    order = np.lexsort((tags, hashes))
+    rank = np.zeros(len(order), np.int64)
+    rank[1:] = np.cumsum(hashes[order][1:] != hashes[order][:-1])
+    most = int(np.bincount(rank).max(initial=0)) if len(order) else 0
+    start = np.searchsorted(hashes[order], ints(met, "hash"))
+    found = np.full(met.num_rows, -1)
+    for step in range(most):
+        place = np.minimum(start + step, len(order) - 1)
+        there = order[place]
+        hit = (hashes[there] == ints(met, "hash")) & (tags[there] == ints(met, "tag"))
+        found = np.where(hit, there, found)
+    return found
+
+
+def _done_by_count(ops: pa.RecordBatch, row: Ints, no: Ints, at: Ints, done: Ints, by: Ints) -> None:
+    order = np.lexsort((at, no, row))
+    row, no, at = row[order], no[order], at[order]
+    once = distinct(row, no)
+    row, no, at = row[once], no[once], at[once]
+    order = np.lexsort((no, at, row))
+    row, no, at = row[order], no[order], at[order]
+    # The quorum-th need of each operation to be met, and the first of those met at the same instant.
+    begin = np.searchsorted(row, row)
+    count = pc.list_value_length(ops.column("needs")).to_numpy(zero_copy_only=False).astype(np.int64)
+    quorum = np.where(present(ops, "quorum"), ints(ops, "quorum"), count)
+    last = np.flatnonzero(np.arange(len(row)) - begin == quorum[row] - 1)
+    new = np.ones(len(row), np.bool_)
+    new[1:] = (row[1:] != row[:-1]) | (at[1:] != at[:-1])
+    instant = np.maximum.accumulate(np.where(new, np.arange(len(row)), 0))
+    done[row[last]], by[row[last]] = at[last], no[instant[last]]
+
+
+def _done_by_volume(ops: pa.RecordBatch, row: Ints, met: pa.RecordBatch, done: Ints, by: Ints) -> None:
+    """One operation after the other, in integers that do not wrap."""
+    rises = sorted(
+        zip(
+            row.tolist(),
+            *(met.column(name).to_pylist() for name in ("at", "no", "level", "rose")),
+            strict=True,
+        )
+    )
+    at_row, levels, last_rose, instant = -1, dict[int, int](), dict[int, int](), 0
+    for entry, (number, at, no, level, rose) in enumerate(rises):
+        if number != at_row:
+            at_row, levels, last_rose = number, {}, {}
+            bases = ops.column("needs")[number].as_py()
+            wanted = ops.column("volume")[number].as_py()
+        if done[number] != NEVER:
+            continue
+        if level > levels.get(no, level - 1):
+            levels[no], last_rose[no] = level, rose
+        instant = at
+        following = rises[entry + 1] if entry + 1 < len(rises) else None
+        if following is not None and following[:2] == (number, at):
+            continue
+        if sum(level - bases[no]["level"] for no, level in levels.items()) >= wanted:
+            done[number] = instant
+            by[number] = min(last_rose, key=lambda no: (-last_rose[no], no))
+
+
+def _keys(ops: pa.RecordBatch, no: Ints) -> pa.Array:
+    needs = ops.column("needs")
+    if not len(needs):
+        return pa.array([], pa.string())
+    start = needs.offsets.to_numpy()[:-1].astype(np.int64)
+    keys = needs.values.field("key")
+    return keys.take(pa.array(np.minimum(start + no, max(len(keys) - 1, 0))))
+
+
+def _reasons(ops: pa.RecordBatch, first: Mask) -> pa.Array:
+    text = pc.binary_join_element_wise(Reason.CONTENT_DIFFERS.value, ops.column("op_id"), ": ")
+    return pc.if_else(pa.array(first), pa.scalar(None, pa.string()), text)
+
+
+def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False) -> Operations:
+    """What is known up to `until`; operations submitted later are left out.
+
+    Settled operations become a few bytes as long as they are remembered, or stay whole if they shall linger.
+    """
+    at = decide(all_._replace(ops=where(all_.ops, ints(all_.ops, "submitted") < until)), until)
+    open_ = at.instant >= until - remember_ms if linger else at.instant == NEVER
+    ops = where(at.ops, open_)
+    met = where(all_.met, _rows(ops, all_.met) >= 0)
+    settled = where(at.ops, ~open_)
+    newly = pa.RecordBatch.from_arrays(
+        [
+            settled.column("hash"),
+            settled.column("tag"),
+            pa.array(at.instant[~open_] + remember_ms),
+            at.reason.is_null().filter(pa.array(~open_)),
+        ],
+        schema=KNOWN,
+    )
+    known = joined([all_.known, newly], KNOWN)
+    return Operations(ops, met, where(known, ints(known, "until") >= until))

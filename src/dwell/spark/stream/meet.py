@@ -1,0 +1,138 @@
+"""Stage 1, by key: which needs were met between two watermarks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dwell.spark.stream.clock import START
+from dwell.spark.stream.table import KEY, MET, NEED, Ints, among, empty, flags, ints, joined, present, where
+from dwell.spark.stream.timeline import NEVER, Timeline
+
+
+class Keys(NamedTuple):
+    """What is known of some keys up to a moment: their levels, and the needs not met so far."""
+
+    keys: pa.RecordBatch
+    needs: pa.RecordBatch
+
+    @classmethod
+    def nothing(cls) -> Keys:
+        return cls(empty(KEY), empty(NEED))
+
+
+def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch:
+    """The needs met at a time in [since, until), as MET rows.
+
+    `needs` and `events` are all that came since `known`, in any order, repeats included. What was met before `since` is
+    not said again. A repeated need is said again.
+    """
+    events = where(events, ints(events, "at") < until)
+    needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
+    # Only a need that is new, or that has new events, can be met now.
+    stirred = events.column("key").filter(pa.array(ints(events, "at") >= since))
+    asked = (ints(needs, "submitted") >= since) | among(needs.column("key"), stirred)
+    needs = where(needs, asked & (ints(needs, "deadline") >= since) & ~present(needs, "met"))
+    if not needs.num_rows:
+        return empty(MET)
+    wanted = needs.column("key")
+    line = Timeline(
+        where(known.keys, among(known.keys.column("key"), wanted)),
+        where(events, among(events.column("key"), wanted)),
+    )
+    volume = flags(needs, "volume")
+    plain = where(needs, ~volume)
+    return joined([_met(plain, first_met(line, plain), since), _rises(line, where(needs, volume), since)], MET)
+
+
+def fold(
+    known: Keys,
+    needs: pa.RecordBatch,
+    events: pa.RecordBatch,
+    until: int,
+    *,
+    linger_ms: int = 0,
+    forget_before: int | None = None,
+) -> Keys:
+    """What is known up to `until`, given all that came since `known`.
+
+    Needs stay until they are met or their deadline has passed, and `linger_ms` longer.
+    """
+    events = where(events, ints(events, "at") < until)
+    needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
+    needs = where(needs, ints(needs, "deadline") >= until - linger_ms)
+    needs = needs.take(pa.array(distinct(ints(needs, "hash"), ints(needs, "tag"), ints(needs, "no"))))
+    line = Timeline(known.keys, events)
+    # A need of a volume is never done: each further rise counts.
+    met = np.where(flags(needs, "volume"), NEVER, met_times(line, needs))
+    needs = needs.set_column(needs.schema.get_field_index("met"), "met", pa.array(met, mask=met == NEVER))
+    return Keys(_levels(known, events, line, forget_before), where(needs, met >= until - linger_ms))
+
+
+def met_times(line: Timeline, needs: pa.RecordBatch) -> Ints:
+    """Like `first_met`, but trusts what is on record."""
+    return np.where(present(needs, "met"), ints(needs, "met"), first_met(line, needs))
+
+
+def first_met(line: Timeline, needs: pa.RecordBatch) -> Ints:
+    """When each need is first met, not before its submission, or NEVER."""
+    code, submitted = line.codes(needs.column("key")), ints(needs, "submitted")
+    level = np.maximum(line.reached(code, ints(needs, "level")), submitted)
+    met = np.where(present(needs, "level"), level, line.heard(code, submitted))
+    return np.where(met <= ints(needs, "deadline"), met, NEVER)
+
+
+def distinct(*columns: Ints) -> Ints:
+    """The first row of each combination of values, in order."""
+    order = np.lexsort(columns[::-1])
+    changes = np.zeros(len(order), np.bool_)
+    changes[:1] = True
+    for column in columns:
+        changes[1:] |= column[order][1:] != column[order][:-1]
+    return np.sort(order[changes])
+
+
+def _met(needs: pa.RecordBatch, met: Ints, since: int) -> pa.RecordBatch:
+    now = (met != NEVER) & (met >= since)
+    rows = where(needs, now)
+    nothing = pa.nulls(rows.num_rows, pa.int64())
+    columns = [*(rows.column(name) for name in ("hash", "tag", "no")), pa.array(met[now]), nothing, nothing]
+    return pa.RecordBatch.from_arrays(columns, schema=MET)
+
+
+def _rises(line: Timeline, needs: pa.RecordBatch, since: int) -> pa.RecordBatch:
+    """For needs of a volume: the level at submission, then every rise up to the deadline, where above the need's."""
+    if not needs.num_rows or not len(line.rises):
+        return empty(MET)
+    code, level = line.codes(needs.column("key")), ints(needs, "level")
+    submitted, deadline = ints(needs, "submitted"), ints(needs, "deadline")
+    # From the last rise at or before the submission to the last one at or before the deadline.
+    start, end = line.risen(code, submitted) - 1, line.risen(code, deadline)
+    count = np.where(code >= 0, end - start, 0)
+    need = np.repeat(np.arange(len(code)), count)
+    place = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
+    row = line.rises[np.maximum(place, 0)]
+    rose, risen_to = line.at[row], line.level_at(row)
+    at = np.maximum(rose, submitted[need])
+    said = (place >= 0) & (line.code[row] == code[need]) & (risen_to > level[need]) & (at >= since)
+    rows = needs.take(pa.array(need[said]))
+    columns = [rows.column(name) for name in ("hash", "tag", "no")]
+    columns += [pa.array(values[said]) for values in (at, risen_to, rose)]
+    return pa.RecordBatch.from_arrays(columns, schema=MET)
+
+
+def _levels(known: Keys, events: pa.RecordBatch, line: Timeline, forget_before: int | None) -> pa.RecordBatch:
+    """The level of every key that has one, and when it last rose."""
+    code = line.code[line.rises]
+    last = line.rises[np.append(code[1:] != code[:-1], True)[: len(code)]]
+    names = line.names(line.code[last])
+    seen = np.full(line.size, START)
+    np.maximum.at(seen, line.codes(known.keys.column("key")), ints(known.keys, "seen"))
+    np.maximum.at(seen, line.codes(events.column("key")), ints(events, "at"))
+    seen = seen[line.code[last]]
+    keys = pa.RecordBatch.from_arrays(
+        [names, pa.array(line.level_at(last)), pa.array(line.at[last]), pa.array(seen)], schema=KEY
+    )
+    return keys if forget_before is None else where(keys, seen >= forget_before)

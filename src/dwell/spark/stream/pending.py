@@ -1,0 +1,118 @@
+"""What still waits, and for what, read from a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from dwell.errors import InvalidArgument
+from dwell.spark.schema import timestamp
+from dwell.spark.stream.decide import Operations, decide
+from dwell.spark.stream.operations import snapshot_schemas
+from dwell.spark.stream.table import from_text, ints, joined, where
+from dwell.spark.stream.timeline import NEVER
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_NEEDS = "array<struct<key: string, level: bigint, met: bigint>>"
+
+
+def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
+    """The operations that wait as of the last finished micro-batch of a settlement: `op_id, submitted_at, deadline,
+    needs, quorum, volume, watermark`.
+
+    Each of `needs` has, beside `key` and `level`, `met_at`: when it was met (with `volume`: when the key first rose
+    above the need's level), or null if it is waited for. The query may be running.
+    """
+    operator = _operator(spark, checkpoint)
+
+    def variable(name: str) -> DataFrame:
+        reader = spark.read.format("statestore").option("operatorId", operator)
+        return reader.option("stateVarName", f"operations_{name}").load(checkpoint)
+
+    def part(frame: DataFrame, name: Column, rows: Column) -> DataFrame:
+        return frame.select(F.col("key.shard").alias("shard"), name.alias("name"), rows.alias("rows"))
+
+    snapshot, log = variable("snapshot"), variable("log")
+    parts = part(variable("header"), F.lit("header"), F.col("value.json"))
+    parts = parts.union(part(log, F.col("list_element.name"), F.col("list_element.rows")))
+    for name in ("ops", "met", "known"):
+        parts = parts.union(part(snapshot, F.lit(name), F.col(f"value.{name}")))
+    rows = parts.groupBy("shard").applyInArrow(
+        _open,
+        f"op_id string, submitted bigint, deadline bigint, needs {_NEEDS}, quorum int, volume bigint, watermark bigint",
+    )
+    needs = F.transform(
+        "needs",
+        lambda need: F.struct(
+            need["key"].alias("key"), need["level"].alias("level"), timestamp(need["met"]).alias("met_at")
+        ),
+    )
+    return rows.select(
+        "op_id",
+        timestamp(F.col("submitted")).alias("submitted_at"),
+        timestamp(F.col("deadline")).alias("deadline"),
+        needs.alias("needs"),
+        "quorum",
+        "volume",
+        timestamp(F.col("watermark")).alias("watermark"),
+    )
+
+
+def _operator(spark: SparkSession, checkpoint: str) -> int:
+    for row in spark.read.format("state-metadata").load(checkpoint).collect():
+        if "operations_snapshot" in (row["operatorProperties"] or ""):
+            return int(row["operatorId"])
+    raise InvalidArgument(f"{checkpoint} is not the checkpoint of a settlement")
+
+
+def _open(parts: pa.Table) -> pa.Table:
+    texts: dict[str, list[str]] = {}
+    for row in parts.to_pylist():
+        texts.setdefault(row["name"], []).append(row["rows"])
+    until = json.loads(texts["header"][0])["watermark"]
+    tables = {name: [from_text(text) for text in texts.get(name, [])] for name in ("ops", "met", "known")}
+    rows: list[dict[str, Any]] = []
+    if tables["ops"]:
+        schemas = snapshot_schemas(tables["ops"][0].schema)
+        all_ = Operations(*(joined(tables[name], schemas[name]) for name in schemas))
+        due = ints(all_.ops, "submitted") < until
+        at = decide(all_._replace(ops=where(all_.ops, due)), until)
+        rows = [
+            *_waiting(where(at.ops, at.instant == NEVER), all_.met),
+            *_waiting(where(all_.ops, ~due), all_.met),
+        ]
+    schema = pa.schema(
+        [
+            ("op_id", pa.string()),
+            ("submitted", pa.int64()),
+            ("deadline", pa.int64()),
+            (
+                "needs",
+                pa.list_(pa.struct([("key", pa.string()), ("level", pa.int64()), ("met", pa.int64())])),
+            ),
+            ("quorum", pa.int32()),
+            ("volume", pa.int64()),
+            ("watermark", pa.int64()),
+        ]
+    )
+    return pa.Table.from_pylist([{**row, "watermark": until} for row in rows], schema)
+
+
+def _waiting(ops: pa.RecordBatch, met: pa.RecordBatch) -> list[dict[str, Any]]:
+    first: dict[tuple[int, int, int], int] = {}
+    for row in met.to_pylist():
+        need = row["hash"], row["tag"], row["no"]
+        first[need] = min(first.get(need, row["at"]), row["at"])
+    return [
+        {
+            **{name: op[name] for name in ("op_id", "submitted", "quorum", "volume")},
+            "deadline": op["submitted"] + op["delay"],
+            "needs": [{**need, "met": first.get((op["hash"], op["tag"], no))} for no, need in enumerate(op["needs"])],
+        }
+        for op in ops.to_pylist()
+    ]

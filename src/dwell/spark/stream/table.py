@@ -1,0 +1,131 @@
+"""The tables that travel between the stages and that shards keep, as Arrow batches.
+
+Times are milliseconds since 1970. An operation is known by two 64-bit hashes: `hash` of its op_id, `tag` of its
+content; one of its needs by its place `no` among the operation's needs, sorted by key.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+EVENT = pa.schema([("key", pa.string()), ("at", pa.int64()), ("level", pa.int64())])
+
+NEED = pa.schema(
+    [
+        ("key", pa.string()),
+        ("level", pa.int64()),
+        ("submitted", pa.int64()),
+        ("deadline", pa.int64()),
+        ("hash", pa.int64()),
+        ("tag", pa.int64()),
+        ("no", pa.int32()),
+        ("volume", pa.bool_()),
+        # When it was met, in snapshots that keep needs beyond that.
+        ("met", pa.int64()),
+    ]
+)
+
+# A key's level, when it last rose, and when the key was last heard of.
+KEY = pa.schema([("key", pa.string()), ("level", pa.int64()), ("rose", pa.int64()), ("seen", pa.int64())])
+
+# A need is met at `at`. For an operation with a volume, instead: its key rose to `level` at `rose`, which may be before
+# the submission; `at` never is.
+MET = pa.schema(
+    [
+        ("hash", pa.int64()),
+        ("tag", pa.int64()),
+        ("no", pa.int32()),
+        ("at", pa.int64()),
+        ("level", pa.int64()),
+        ("rose", pa.int64()),
+    ]
+)
+
+# An operation that had its outcome, remembered up to a time; `owner` if its op_id is its own.
+KNOWN = pa.schema([("hash", pa.int64()), ("tag", pa.int64()), ("until", pa.int64()), ("owner", pa.bool_())])
+
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+_PLAIN = pa.ipc.IpcWriteOptions()
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def joined(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    parts = [batch for batch in batches if batch.num_rows]
+    if len(parts) < 2:
+        return parts[0] if parts else empty(schema)
+    return pa.concat_batches(parts)
+
+
+def ints(batch: pa.RecordBatch, name: str, null: int = 0) -> Ints:
+    column = batch.column(name)
+    if column.null_count:
+        column = pc.fill_null(column, null)
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)  # type: ignore[no-any-return]
+
+
+def present(batch: pa.RecordBatch, name: str) -> Mask:
+    return batch.column(name).is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def flags(batch: pa.RecordBatch, name: str) -> Mask:
+    return batch.column(name).to_numpy(zero_copy_only=False).astype(np.bool_, copy=False)  # type: ignore[no-any-return]
+
+
+def where(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
+    if mask.all():
+        return batch
+    return batch.filter(pa.array(mask))
+
+
+def among(column: pa.Array, values: pa.Array) -> Mask:
+    """Which entries of the column are among the values."""
+    return pc.is_in(column, value_set=values).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def shares(batch: pa.RecordBatch, shard: Ints, shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batch cut by shard; shards without rows are left out."""
+    order = np.argsort(shard, kind="stable")
+    ordered = batch.take(pa.array(order))
+    bounds = np.searchsorted(shard[order], np.arange(shards + 1))
+    for number in range(shards):
+        start, end = int(bounds[number]), int(bounds[number + 1])
+        if end > start:
+            yield number, ordered.slice(start, end - start)
+
+
+def dump(batch: pa.RecordBatch, *, compress: bool = False) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED if compress else _PLAIN) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def load(data: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(data).read_next_batch()
+
+
+def to_text(batch: pa.RecordBatch) -> str:
+    """For a state store's string column.
+
+    Spark hands a binary value to Python some fifteen times slower than a string of its length.
+    """
+    return b64encode(dump(batch, compress=True)).decode("ascii")
+
+
+def from_text(text: str) -> pa.RecordBatch:
+    return load(b64decode(text))

@@ -1,0 +1,196 @@
+"""Both stages driven by hand, without Spark: rows in, micro-batch by micro-batch, outcomes out."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dwell.ledger import Event, Outcome, Wait
+from dwell.ledger.check import content, fault, is_usable_event
+from dwell.spark.stream import keys, operations
+from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat
+from dwell.spark.stream.journal import Header, Tables
+from dwell.spark.stream.keys import KeyRows
+from dwell.spark.stream.operations import OperationRows, snapshot_schemas
+from dwell.spark.stream.table import EVENT, NEED, empty, joined
+from dwell.spark.stream.terms import Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OPS = pa.schema(
+    [
+        ("op_id", pa.string()),
+        ("hash", pa.int64()),
+        ("tag", pa.int64()),
+        ("submitted", pa.int64()),
+        ("delay", pa.int64()),
+        ("needs", pa.list_(pa.struct([("key", pa.string()), ("level", pa.int64())]))),
+        ("quorum", pa.int64()),
+        ("volume", pa.int64()),
+        ("fault", pa.string()),
+    ]
+)
+
+
+class MemoryJournal:
+    def __init__(self, snapshot: dict[str, pa.Schema], log: dict[str, pa.Schema]) -> None:
+        self._schemas = log
+        self._header: Header | None = None
+        self._snapshot = {name: empty(schema) for name, schema in snapshot.items()}
+        self._log: list[Tables] = []
+        self.reads = 0
+
+    def header(self) -> Header | None:
+        return self._header
+
+    def keep_header(self, header: Header) -> None:
+        self._header = header
+
+    def snapshot(self) -> Tables:
+        self.reads += 1
+        return self._snapshot
+
+    def log(self) -> Tables:
+        parts = {name: [tables[name] for tables in self._log if name in tables] for name in self._schemas}
+        return {name: joined(parts[name], schema) for name, schema in self._schemas.items()}
+
+    def append(self, tables: Tables) -> None:
+        self._log.append(tables)
+
+    def rewrite(self, snapshot: Tables, log: Tables) -> None:
+        self._snapshot, self._log = snapshot, [log]
+
+
+class Shards:
+    """A whole settlement; `batch` is one micro-batch."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.keys = [MemoryJournal(keys.SNAPSHOT, keys.LOG) for _ in range(terms.shards)]
+        schemas = snapshot_schemas(OPS)
+        self.ops = [MemoryJournal(schemas, schemas) for _ in range(terms.shards)]
+        self.late = 0
+        self.shown: list[dict[str, Any]] = []
+        self.pending = 0
+
+    def batch(self, waits: Sequence[Wait], events: Sequence[Event], now_ms: int | None = None) -> list[Outcome]:
+        rows = [KeyRows() for _ in range(self.terms.shards)]
+        own = [[] for _ in range(self.terms.shards)]  # type: list[list[pa.RecordBatch]]
+        sound = [wait for wait in waits if fault(*wait) is None]
+        usable = [event for event in events if is_usable_event(event)]
+        beat = Beat(now_ms=now_ms)
+        times = [wait.submitted_at_ms for wait in sound if wait.submitted_at_ms is not None]
+        beat.saw(OPERATIONS, len(waits), max(times, default=None))
+        beat.saw(
+            EVENTS,
+            len(events),
+            max((event.at_ms for event in usable if event.at_ms is not None), default=None),
+        )
+        for row in rows:
+            row.beat = beat
+        for event in usable:
+            batch = pa.RecordBatch.from_pylist([{"key": event.key, "at": event.at_ms, "level": event.level}], EVENT)
+            rows[self._shard(number(event.key))].events.append(batch)
+        for wait in waits:
+            own[self._shard(number(wait.op_id))].append(operation(wait))
+        for wait in sound:
+            for shard, need in needs(wait):
+                rows[self._shard(shard)].needs.append(pa.RecordBatch.from_pylist([need], NEED))
+        met: list[list[pa.RecordBatch]] = [[] for _ in range(self.terms.shards)]
+        until = 0
+        shown: list[pa.RecordBatch] = []
+        for journal, row in zip(self.keys, rows, strict=True):
+            news = keys.step(journal, self.terms, row)
+            until = news.until
+            self.late += news.late
+            shown += [news.shown.slice(i, 1) for i in range(news.shown.num_rows)]
+            for place in range(news.met.num_rows):
+                one = news.met.slice(place, 1)
+                met[self._shard(one.column("hash")[0].as_py())].append(one)
+        outcomes: list[Outcome] = []
+        self.pending = 0
+        for shard, journal in enumerate(self.ops):
+            late = [row for row in shown if self._shard(row.column("hash")[0].as_py() or 0) == shard]
+            said = operations.step(journal, self.terms, OPS, OperationRows(until, own[shard], met[shard], late))
+            self.shown += said.late.to_pylist()
+            self.pending += said.pending
+            outcomes += [
+                Outcome(
+                    row["op_id"],
+                    row["outcome"],
+                    row["finished"],
+                    row["waited"],
+                    row["completed_by"],
+                    row["reason"],
+                )
+                for row in said.outcomes.to_pylist()
+            ]
+        return outcomes
+
+    @property
+    def watermark_ms(self) -> int:
+        header = self.keys[0].header()
+        return START if header is None else int(header["clock"]["watermark_ms"])
+
+    @staticmethod
+    def late_rows(shown: list[dict[str, Any]]) -> set[Event]:
+        return {Event(row["key"], row["at"], row["level"]) for row in shown}
+
+    @staticmethod
+    def would(shown: list[dict[str, Any]], event: Event) -> set[Outcome]:
+        return {
+            Outcome(row["op_id"], row["outcome"], row["finished"], row["waited"], row["completed_by"])
+            for row in shown
+            if Event(row["key"], row["at"], row["level"]) == event and row["op_id"] is not None
+        }
+
+    def _shard(self, number: int) -> int:
+        return number % self.terms.shards
+
+
+def number(value: object) -> int:
+    return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def operation(wait: Wait) -> pa.RecordBatch:
+    needs = None if wait.needs is None else [need._asdict() for need in sorted_needs(wait)]
+    row = {
+        "op_id": wait.op_id,
+        "hash": number(wait.op_id),
+        "tag": number(content(wait)),
+        "submitted": wait.submitted_at_ms,
+        "delay": wait.delay_ms,
+        "needs": needs,
+        "quorum": wait.quorum,
+        "volume": wait.volume,
+        "fault": fault(*wait),
+    }
+    return pa.RecordBatch.from_pylist([row], OPS)
+
+
+def sorted_needs(wait: Wait) -> list:  # type: ignore[type-arg]
+    return sorted(wait.needs or [], key=lambda need: (need.key is not None, need.key or ""))
+
+
+def needs(wait: Wait) -> list[tuple[int, dict[str, object]]]:
+    assert wait.submitted_at_ms is not None
+    assert wait.delay_ms is not None
+    return [
+        (
+            number(need.key),
+            {
+                "key": need.key,
+                "level": need.level,
+                "submitted": wait.submitted_at_ms,
+                "deadline": wait.submitted_at_ms + wait.delay_ms,
+                "hash": number(wait.op_id),
+                "tag": number(content(wait)),
+                "no": no,
+                "volume": wait.volume is not None,
+            },
+        )
+        for no, need in enumerate(sorted_needs(wait))
+    ]

@@ -1,0 +1,200 @@
+"""What both stages decide, without Spark: equal to `replay` however the rows are cut and shuffled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dwell.ledger import Event, Need, Outcome, Wait, replay
+from dwell.ledger.check import content, fault, is_usable_event, is_usable_time
+from dwell.ledger.reason import Reason
+from dwell.spark.stream import journal
+from dwell.spark.stream.terms import Terms
+from tests.ledger.history import LAST_MS, random_history
+from tests.spark.stream.shards import Shards
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAR_MS = 4 * LAST_MS
+
+SEEDS, LATE_SEEDS = 150, 60
+
+
+def terms(lateness_ms: int = 0, *, shards: int = 3, remember_ms: int = 0, late_events: bool = False) -> Terms:
+    return Terms(
+        shards=shards,
+        lateness_ms=lateness_ms,
+        idle_after_ms=10,
+        remember_ms=remember_ms,
+        forget_keys_after_ms=None,
+        late_events=late_events,
+    )
+
+
+def history(rng: Random, size: int) -> tuple[list[Wait], list[Event]]:
+    """A random history without numbers that no column could hold."""
+    waits, events = random_history(rng, size=size)
+    fits = (wait for wait in waits if max(wait.volume or 0, wait.delay_ms or 0) < 2**63)
+    return list(fits), events
+
+
+def arrivals(rng: Random, waits: Sequence[Wait], events: Sequence[Event], lateness_ms: int) -> list[Wait | Event]:
+    """The rows in an order in which none is later than allowed."""
+
+    def arrival(row: Wait | Event) -> tuple[float, float]:
+        at_ms = row.submitted_at_ms if isinstance(row, Wait) else row.at_ms
+        if not is_usable_time(at_ms) or at_ms is None:
+            return rng.choice((-FAR_MS, FAR_MS)), rng.random()
+        return at_ms + rng.randint(0, lateness_ms), rng.random()
+
+    return sorted([*waits, *events], key=arrival)
+
+
+def run(shards: Shards, rows: Sequence[Wait | Event], rng: Random) -> list[Outcome]:
+    """Cut into random micro-batches, then silence to the end of time."""
+    outcomes: list[Outcome] = []
+    place = 0
+    while place < len(rows):
+        size = rng.choice((0, 1, 1, 2, 5, len(rows)))
+        batch = rows[place : place + size]
+        place += size
+        outcomes += shards.batch(
+            [row for row in batch if isinstance(row, Wait)], [row for row in batch if isinstance(row, Event)]
+        )
+    for now_ms in (FAR_MS, FAR_MS + 10):
+        outcomes += shards.batch([], [], now_ms)
+    return outcomes
+
+
+@pytest.mark.parametrize("short_log", [-1, 3, 4096])
+def test_any_cut_of_any_history_settles_as_replay_does(short_log: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", short_log)
+    for seed in range(SEEDS):
+        rng = Random(seed)
+        waits, events = history(rng, rng.choice((4, 12)))
+        lateness_ms = rng.choice((0, 1, 5, 50, 1000))
+        shards = Shards(terms(lateness_ms, shards=rng.choice((1, 3)), remember_ms=10**15))
+        said = run(shards, arrivals(rng, waits, events, lateness_ms), rng)
+        assert Counter(said) == Counter(replay(waits, events)), f"seed {seed}"
+        assert shards.late == 0
+        assert shards.pending == 0
+
+
+def accepted(shards: Shards, rows: Sequence[Wait | Event]) -> list[Wait | Event]:
+    """Those that are not late, as the watermark stands."""
+    since = shards.watermark_ms
+    return [row for row in rows if time_of(row) is None or time_of(row) >= since]  # type: ignore[operator]
+
+
+def time_of(row: Wait | Event) -> int | None:
+    at_ms = row.submitted_at_ms if isinstance(row, Wait) else row.at_ms
+    return at_ms if is_usable_time(at_ms) else None
+
+
+def split(rows: Sequence[Wait | Event]) -> tuple[list[Wait], list[Event]]:
+    return [row for row in rows if isinstance(row, Wait)], [row for row in rows if isinstance(row, Event)]
+
+
+@pytest.mark.parametrize("short_log", [-1, 3])
+def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
+    short_log: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", short_log)
+    shown = 0
+    for seed in range(LATE_SEEDS):
+        rng = Random(seed)
+        waits, events = history(rng, 10)
+        waits = [wait for wait in waits if not fault(*wait)]
+        events = [event for event in events if is_usable_event(event)]
+        rows = arrivals(rng, waits, events, rng.choice((3, 30)))
+        shards = Shards(terms(0, shards=rng.choice((1, 3)), remember_ms=10**15, late_events=True))
+        taken: list[Wait | Event] = []
+        said: list[Outcome] = []
+        while rows:
+            batch, rows = rows[: (size := rng.choice((1, 2, 4)))], rows[size:]
+            timely = accepted(shards, batch)
+            late = [row for row in batch if row not in timely]
+            taken += timely
+            before = len(shards.shown)
+            said += shards.batch(*split(batch))
+            until = shards.watermark_ms
+            told = shards.shown[before:]
+            assert shards.late_rows(told) == {row for row in late if isinstance(row, Event)}, f"seed {seed}"
+            taken_waits, taken_events = split(taken)
+            was = {one.op_id: one for one in firsts(taken_waits, taken_events, until)}
+            for event in {row for row in late if isinstance(row, Event)}:
+                would = {one.op_id: one for one in firsts(taken_waits, [*taken_events, event], until)}
+                expected = {would[op_id] for op_id in was if was[op_id] != would[op_id]}
+                assert shards.would(told, event) == expected, f"seed {seed}"
+                shown += len(expected)
+        said += shards.batch([], [], FAR_MS) + shards.batch([], [], FAR_MS + 10)
+        taken_waits, taken_events = split(taken)
+        timely_ids = {(*content(wait), wait.op_id) for wait in taken_waits}
+        too_late = {wait.op_id: wait for wait in waits if (*content(wait), wait.op_id) not in timely_ids}
+        rejected = [one for one in said if (one.reason or "").startswith(Reason.TOO_LATE.value)]
+        assert {one.op_id for one in rejected} == set(too_late), f"seed {seed}"
+        rest = Counter(said) - Counter(rejected)
+        assert rest == Counter(replay(taken_waits, taken_events)), f"seed {seed}"
+    assert shown > 0
+
+
+def firsts(waits: Sequence[Wait], events: Sequence[Event], until: int) -> list[Outcome]:
+    """What is known of each op_id's own operation once everything before `until` is."""
+    known = [wait for wait in waits if (wait.submitted_at_ms or 0) < until]
+    return [one for one in replay(known, events, as_of_ms=until - 1) if one.outcome != "rejected"]
+
+
+def test_what_is_not_due_is_not_read() -> None:
+    shards = Shards(terms(shards=1))
+    shards.batch([Wait(f"op{i}", [Need(f"k{i}")], 1000, 0) for i in range(50)], [Event("x", 1)])
+    shards.batch([Wait("mover", [Need("m")], 1000, 5)], [Event("x", 5)])
+    before = [journal.reads for journal in shards.keys + shards.ops]
+    for now_ms in range(10, 20):
+        assert shards.batch([], [], now_ms) == []
+    assert [journal.reads for journal in shards.keys + shards.ops] == before
+    assert shards.pending == 51
+
+
+def test_a_repeat_within_memory_changes_nothing_and_one_beyond_it_is_too_late() -> None:
+    wait = Wait("a", [Need("k")], 5, 0)
+    shards = Shards(terms(remember_ms=100))
+    said = shards.batch([wait], [Event("k", 1)]) + shards.batch([Wait("b", [Need("z")], 0, 50)], [Event("z", 50)])
+    assert [(one.op_id, one.outcome) for one in said] == [("a", "completed")]
+    assert shards.batch([wait, wait], [Event("k", 1)]) == []
+    # Another content under the same op_id is seen as such while the first is remembered.
+    other = Wait("a", [Need("k")], 7, 60)
+    shards.batch([other], [Event("z", 61)])
+    said = shards.batch([Wait("c", [Need("z")], 0, 70)], [Event("z", 70)])
+    assert {(one.op_id, one.reason) for one in said if one.outcome == "rejected"} == {
+        ("a", Reason.CONTENT_DIFFERS.text("a"))
+    }
+
+
+def test_keys_are_forgotten_when_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
+    for forget_ms, outcome in ((None, "completed"), (100, "expired")):
+        shards = Shards(replace(terms(), forget_keys_after_ms=forget_ms))
+        shards.batch([Wait("x", [Need("x")], 0, 0)], [Event("k", 0, 7)])
+        shards.batch([Wait("y", [Need("x")], 0, 500)], [Event("x", 500)])
+        late = shards.batch([Wait("late", [Need("k", 7)], 10, 600)], [Event("x", 600)])
+        late += shards.batch([Wait("z", [Need("x")], 0, 900)], [Event("x", 900)])
+        assert {one.outcome for one in late if one.op_id == "late"} == {outcome}
+
+
+def test_terms_other_than_shards_may_change_on_the_way() -> None:
+    for seed in range(30):
+        rng = Random(seed)
+        waits, events = history(rng, 12)
+        shards = Shards(terms(5, remember_ms=10**15))
+        rows = arrivals(rng, waits, events, 5)
+        said = []
+        for part in range(4):
+            shards.terms = replace(shards.terms, lateness_ms=rng.randint(5, 50), late_events=rng.random() < 0.5)
+            said += shards.batch(*split(rows[part * len(rows) // 4 : (part + 1) * len(rows) // 4]))
+        said += shards.batch([], [], FAR_MS) + shards.batch([], [], FAR_MS + 10)
+        assert Counter(said) == Counter(replay(waits, events)), f"seed {seed}"
