@@ -80,7 +80,7 @@ class PerKey(StatefulProcessor):
         self._handle = handle
         self._wait = handle.getValueState("wait", "op_id string, submitted bigint, deadline bigint")
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: ARG002
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         first: int | None = None
         for row in rows:
             if row.op_id is not None:
@@ -93,7 +93,7 @@ class PerKey(StatefulProcessor):
             self._wait.clear()
             yield Row(op_id=kept[0], finished=first, outcome="completed")
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         if (kept := self._wait.get()) is not None:
             self._wait.clear()
             yield Row(op_id=kept[0], finished=kept[2], outcome="expired")
@@ -151,6 +151,17 @@ def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFram
     return Speed(rows / spent * 1000, rows / (cpu_seconds() - before))
 
 
+def warm_up(spark: SparkSession, slow_rows: int) -> None:
+    """Everything once, so that nobody pays for the compilation of Spark's own code."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        rows = stream_load.write(root / "load", operations=60_000, keys=1, pending=1_000, batches=BATCHES)
+        few = stream_load.write(root / "few", operations=slow_rows // 3, keys=1, pending=100, batches=2)
+        for peer in (settled, joined):
+            measure(spark, root / "load", rows, peer)
+        measure(spark, root / "few", few, per_key)
+
+
 def cpu_seconds() -> float:
     """Of Spark and all its workers."""
     total = 0.0
@@ -186,6 +197,7 @@ def main() -> None:
     asked = parser.parse_args()
     part = 10 if asked.quick else 1
     spark = session()
+    warm_up(spark, asked.slow_rows)
     print("rows a second, by the clock and by processor time")
     print(f"{'pending':>9} keys {'settle':>17} {'outer join':>17} {'ratio':>11} {'per key':>17}")
     first: Speed | None = None
