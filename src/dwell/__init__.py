@@ -3,6 +3,7 @@
 The layers, from the top; each is usable without those above it.
 
     dwell.cli, dwell.report   the command line, pictures of outcomes
+    dwell.serve               statistics of a running process for `dwell top`
     dwell.spark               settle() for tables and streams on Spark       (extra: dwell[spark])
     dwell.ledger              waits declared as data: Ledger (live), replay (recorded)
     dwell.purgatory           operations written as classes: watch keys, try-complete, reaper, purge
@@ -16,6 +17,7 @@ from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, DwellError, Full, InvalidArgument, InvalidType, MissingExtra
 from dwell.ledger import Event, Ledger, Need, Outcome, Ticket, Wait, replay
 from dwell.purgatory import DelayedOperation, Purgatory
+from dwell.serve import serve_statistics
 from dwell.timer import RecurringTask, SystemTimer, Timer, TimerTask
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "TimerTask",
     "Wait",
     "replay",
+    "serve_statistics",
 ]
 
 __version__ = "0.1.0"

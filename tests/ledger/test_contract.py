@@ -99,6 +99,12 @@ def test_completed_by_of_a_volume_is_the_contributing_key_that_rose_last() -> No
     assert only(wait, [*rises, Event("b", 4, 3)]) == completed("x", 5, "b", 5)
 
 
+def test_a_volume_reached_before_submission_is_completed_by_a_key_that_rises_at_it() -> None:
+    wait = [Wait("x", [Need("b", 0), Need("a", -3)], 9, 4, volume=1)]
+    events = [Event("a", 0, -2), Event("b", 4), Event("b", 4, 1)]
+    assert only(wait, events) == completed("x", 4, "b", 4)
+
+
 def test_a_repeat_in_any_order_of_needs_is_one_operation() -> None:
     waits = [Wait("x", [A5, Need("b")], 10, 0), Wait("x", (Need("b"), A5), 10, 0)]
     assert only(waits, []) == expired("x", 10)

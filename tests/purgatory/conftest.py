@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
 
 import pytest
 
+from dwell.purgatory.reference import Purgatory
 from dwell.testing import ManualClock
-
-if TYPE_CHECKING:
-    import dwell.purgatory.reference as Build
-else:
-    Build = Any
 
 
 def _builds() -> list[str]:
@@ -28,7 +24,7 @@ BUILDS = _builds()
 
 
 @pytest.fixture(params=BUILDS)
-def build(request: pytest.FixtureRequest) -> Build:
+def build(request: pytest.FixtureRequest) -> ModuleType:
     return import_module(f"dwell.purgatory.{request.param}")
 
 
@@ -44,7 +40,7 @@ def errors() -> list[tuple[BaseException, object]]:
 
 
 @pytest.fixture
-def purgatory(build: Build, clock: ManualClock, errors: list[tuple[BaseException, object]]) -> Iterator[Build.Purgatory]:
+def purgatory(build: ModuleType, clock: ManualClock, errors: list[tuple[BaseException, object]]) -> Iterator[Purgatory]:
     """Driven by hand: `clock.advance(20); purgatory.advance()`. Must be consistent when the test is over."""
     with build.Purgatory("test", clock=clock, reaper=False, on_error=lambda *args: errors.append(args)) as purgatory:
         yield purgatory

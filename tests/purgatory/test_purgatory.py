@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
-from tests.purgatory.operation import probe_class
 
 from dwell.errors import Closed, InvalidArgument, InvalidType
+from dwell.purgatory.reference import Purgatory
 from dwell.testing import ManualClock
-
-if TYPE_CHECKING:
-    import dwell.purgatory.reference as Build
-else:
-    Build = Any
-
+from tests.purgatory.operation import probe_class
 
 # Watching
 
 
 def test_an_operation_that_is_ready_completes_at_once_and_is_not_watched(
-    build: Build, purgatory: Build.Purgatory
+    build: ModuleType, purgatory: Purgatory
 ) -> None:
     operation = probe_class(build)()
     operation.ready = True
@@ -33,7 +29,7 @@ def test_an_operation_that_is_ready_completes_at_once_and_is_not_watched(
 
 
 def test_an_operation_that_is_not_ready_is_tried_twice_whatever_the_number_of_keys(
-    build: Build, purgatory: Build.Purgatory
+    build: ModuleType, purgatory: Purgatory
 ) -> None:
     operation = probe_class(build)()
     assert purgatory.try_complete_else_watch(operation, list(range(20))) is False
@@ -43,12 +39,12 @@ def test_an_operation_that_is_not_ready_is_tried_twice_whatever_the_number_of_ke
 
 
 def test_what_comes_true_while_the_keys_are_being_watched_is_seen_by_the_second_try(
-    build: Build, purgatory: Build.Purgatory
+    build: ModuleType, purgatory: Purgatory
 ) -> None:
     class Late(probe_class(build)):  # type: ignore[misc]
         def try_complete(self) -> bool:
             self.tries += 1
-            return self.tries == 2 and self.force_complete()
+            return self.tries == 2 and bool(self.force_complete())
 
     operation = Late()
     assert purgatory.try_complete_else_watch(operation, ["a", "b"]) is True
@@ -56,7 +52,7 @@ def test_what_comes_true_while_the_keys_are_being_watched_is_seen_by_the_second_
 
 
 def test_what_is_completed_by_another_during_the_second_try_gets_no_timer(
-    build: Build, purgatory: Build.Purgatory
+    build: ModuleType, purgatory: Purgatory
 ) -> None:
     class Elsewhere(probe_class(build)):  # type: ignore[misc]
         def try_complete(self) -> bool:
@@ -71,7 +67,9 @@ def test_what_is_completed_by_another_during_the_second_try_gets_no_timer(
     assert purgatory.num_delayed == 0
 
 
-def test_what_is_completed_while_its_timer_is_added_has_its_timer_cancelled(build: Build, clock: ManualClock) -> None:
+def test_what_is_completed_while_its_timer_is_added_has_its_timer_cancelled(
+    build: ModuleType, clock: ManualClock
+) -> None:
     """The third check."""
 
     class Racing(build.Purgatory._make_timer):  # type: ignore[name-defined,misc]
@@ -87,7 +85,7 @@ def test_what_is_completed_while_its_timer_is_added_has_its_timer_cancelled(buil
         assert timer.size == 0
 
 
-def test_watching_needs_a_key(build: Build, purgatory: Build.Purgatory) -> None:
+def test_watching_needs_a_key(build: ModuleType, purgatory: Purgatory) -> None:
     operation = probe_class(build)()
     with pytest.raises(InvalidArgument, match="watch_keys must not be empty"):
         purgatory.try_complete_else_watch(operation, [])
@@ -95,17 +93,17 @@ def test_watching_needs_a_key(build: Build, purgatory: Build.Purgatory) -> None:
 
 
 @pytest.mark.parametrize("keys", ["topic", b"topic"])
-def test_one_string_is_not_taken_for_a_list_of_its_letters(build: Build, purgatory: Build.Purgatory, keys: Any) -> None:
-    with pytest.raises(InvalidType, match="not one key: b?'topic'"):
+def test_one_string_is_not_taken_for_a_list_of_its_letters(build: ModuleType, purgatory: Purgatory, keys: Any) -> None:
+    with pytest.raises(InvalidType, match=r"not one key: b?'topic'"):
         purgatory.try_complete_else_watch(probe_class(build)(), keys)
 
 
-def test_only_operations_can_be_watched(purgatory: Build.Purgatory) -> None:
+def test_only_operations_can_be_watched(purgatory: Purgatory) -> None:
     with pytest.raises(InvalidType, match="not str: 'x'"):
         purgatory.try_complete_else_watch("x", ["a"])  # type: ignore[arg-type]
 
 
-def test_a_key_without_hash_is_refused_and_nothing_is_left_behind(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_key_without_hash_is_refused_and_nothing_is_left_behind(build: ModuleType, purgatory: Purgatory) -> None:
     operation = probe_class(build)()
     reference = weakref.ref(operation)
     with pytest.raises(TypeError, match="unhashable"):
@@ -116,21 +114,21 @@ def test_a_key_without_hash_is_refused_and_nothing_is_left_behind(build: Build, 
     assert reference() is None
 
 
-def test_a_key_named_twice_is_watched_once(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_key_named_twice_is_watched_once(build: ModuleType, purgatory: Purgatory) -> None:
     purgatory.try_complete_else_watch(probe_class(build)(), ["a", "a", "b"])
     assert purgatory.watched == 2
     purgatory.try_complete_else_watch(probe_class(build)(), [1, *range(50), 1.0, True])
     assert purgatory.watched == 52
 
 
-def test_keys_come_from_any_iterable(build: Build, purgatory: Build.Purgatory) -> None:
+def test_keys_come_from_any_iterable(build: ModuleType, purgatory: Purgatory) -> None:
     purgatory.try_complete_else_watch(probe_class(build)(), (key for key in ("a", "b")))
     purgatory.try_complete_else_watch(probe_class(build)(), {"a"})
     purgatory.try_complete_else_watch(probe_class(build)(), {"a": 1}.keys())
     assert purgatory.watched == 4
 
 
-def test_a_completed_operation_is_not_watched(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_completed_operation_is_not_watched(build: ModuleType, purgatory: Purgatory) -> None:
     operation = probe_class(build)()
     operation.force_complete()
     assert purgatory.try_complete_else_watch(operation, ["a"]) is False
@@ -138,7 +136,7 @@ def test_a_completed_operation_is_not_watched(build: Build, purgatory: Build.Pur
 
 
 def test_watching_again_adds_keys_and_starts_the_clock_anew(
-    build: Build, purgatory: Build.Purgatory, clock: ManualClock
+    build: ModuleType, purgatory: Purgatory, clock: ManualClock
 ) -> None:
     operation = probe_class(build)(100)
     purgatory.try_complete_else_watch(operation, ["a"])
@@ -155,7 +153,7 @@ def test_watching_again_adds_keys_and_starts_the_clock_anew(
 # Checking
 
 
-def test_a_check_completes_those_that_are_ready_and_counts_them(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_check_completes_those_that_are_ready_and_counts_them(build: ModuleType, purgatory: Purgatory) -> None:
     operations = [probe_class(build)() for _ in range(5)]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["k"])
@@ -168,7 +166,7 @@ def test_a_check_completes_those_that_are_ready_and_counts_them(build: Build, pu
     assert (purgatory.watched, purgatory.num_delayed) == (2, 2)
 
 
-def test_a_check_tries_in_the_order_of_watching(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_check_tries_in_the_order_of_watching(build: ModuleType, purgatory: Purgatory) -> None:
     order: list[int] = []
     for number in range(10):
         operation = probe_class(build)(then=lambda number=number: order.append(number))
@@ -178,14 +176,14 @@ def test_a_check_tries_in_the_order_of_watching(build: Build, purgatory: Build.P
     assert order == list(range(10))
 
 
-def test_equal_keys_are_one_key(build: Build, purgatory: Build.Purgatory) -> None:
+def test_equal_keys_are_one_key(build: ModuleType, purgatory: Purgatory) -> None:
     operation = probe_class(build)()
     purgatory.try_complete_else_watch(operation, [("topic", 0)])
     operation.ready = True
     assert purgatory.check_and_complete(("topic", 0)) == 1
 
 
-def test_a_key_that_nobody_watches_any_more_leaves_the_map(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_key_that_nobody_watches_any_more_leaves_the_map(build: ModuleType, purgatory: Purgatory) -> None:
     class Key:
         pass
 
@@ -200,7 +198,7 @@ def test_a_key_that_nobody_watches_any_more_leaves_the_map(build: Build, purgato
 
 
 def test_watched_counts_what_completed_operations_left_until_it_is_walked(
-    build: Build, purgatory: Build.Purgatory
+    build: ModuleType, purgatory: Purgatory
 ) -> None:
     """Kafka's own purge test."""
     first, second, third = (probe_class(build)(200_000) for _ in range(3))
@@ -224,7 +222,7 @@ def test_watched_counts_what_completed_operations_left_until_it_is_walked(
 
 @pytest.mark.parametrize("how", ["key", "time", "force"])
 def test_a_completed_operation_is_kept_alive_by_no_other_key(
-    build: Build, purgatory: Build.Purgatory, clock: ManualClock, how: str
+    build: ModuleType, purgatory: Purgatory, clock: ManualClock, how: str
 ) -> None:
     operation = probe_class(build)(50)
     reference = weakref.ref(operation)
@@ -248,7 +246,7 @@ def test_a_completed_operation_is_kept_alive_by_no_other_key(
 
 
 def test_an_operation_expires_at_its_deadline_and_not_before(
-    build: Build, purgatory: Build.Purgatory, clock: ManualClock
+    build: ModuleType, purgatory: Purgatory, clock: ManualClock
 ) -> None:
     operation = probe_class(build)(20)
     purgatory.try_complete_else_watch(operation, ["k"])
@@ -263,7 +261,7 @@ def test_an_operation_expires_at_its_deadline_and_not_before(
     assert purgatory.watched == 0
 
 
-def test_an_operation_without_time_expires_at_once_unless_it_is_ready(build: Build, purgatory: Build.Purgatory) -> None:
+def test_an_operation_without_time_expires_at_once_unless_it_is_ready(build: ModuleType, purgatory: Purgatory) -> None:
     operation, ready = probe_class(build)(0), probe_class(build)(0)
     ready.ready = True
     assert purgatory.try_complete_else_watch(operation, ["k"]) is False
@@ -276,7 +274,7 @@ def test_an_operation_without_time_expires_at_once_unless_it_is_ready(build: Bui
 
 
 def test_a_purge_happens_when_more_than_the_interval_is_estimated_to_be_left_behind(
-    build: Build, clock: ManualClock
+    build: ModuleType, clock: ManualClock
 ) -> None:
     with build.Purgatory("purge", clock=clock, purge_interval=10, reaper=False) as purgatory:
         operations = [probe_class(build)(50) for _ in range(11)]
@@ -298,7 +296,7 @@ def test_a_purge_happens_when_more_than_the_interval_is_estimated_to_be_left_beh
 
 
 def test_a_purge_keeps_those_who_wait_in_their_order_and_drops_dead_keys(
-    build: Build, purgatory: Build.Purgatory
+    build: ModuleType, purgatory: Purgatory
 ) -> None:
     class Key:
         pass
@@ -333,7 +331,7 @@ def test_a_purge_keeps_those_who_wait_in_their_order_and_drops_dead_keys(
 
 
 def test_cancelling_a_key_stops_the_clocks_and_completes_nobody(
-    build: Build, purgatory: Build.Purgatory, clock: ManualClock
+    build: ModuleType, purgatory: Purgatory, clock: ManualClock
 ) -> None:
     """Kafka's own cancel test."""
     operations = [probe_class(build)(100) for _ in range(3)]
@@ -350,7 +348,7 @@ def test_cancelling_a_key_stops_the_clocks_and_completes_nobody(
     assert purgatory.check_and_complete("other") == 1, "it still watches its other key"
 
 
-def test_cancelling_one_operation_takes_it_off_all_its_keys(build: Build, purgatory: Build.Purgatory) -> None:
+def test_cancelling_one_operation_takes_it_off_all_its_keys(build: ModuleType, purgatory: Purgatory) -> None:
     operation = probe_class(build)()
     reference = weakref.ref(operation)
     purgatory.try_complete_else_watch(operation, ["a", "b"])
@@ -369,14 +367,14 @@ def test_cancelling_one_operation_takes_it_off_all_its_keys(build: Build, purgat
 # Closing
 
 
-def wait_for_three(build: Build, purgatory: Build.Purgatory) -> list[Any]:
+def wait_for_three(build: ModuleType, purgatory: Purgatory) -> list[Any]:
     operations = [probe_class(build)(1000 + i) for i in range(3)]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["a", "b"])
     return operations
 
 
-def test_closing_leaves_what_waits_to_its_keys(build: Build, purgatory: Build.Purgatory, clock: ManualClock) -> None:
+def test_closing_leaves_what_waits_to_its_keys(build: ModuleType, purgatory: Purgatory, clock: ManualClock) -> None:
     operations = wait_for_three(build, purgatory)
     assert purgatory.close() == []
     clock.advance(10_000)
@@ -386,7 +384,7 @@ def test_closing_leaves_what_waits_to_its_keys(build: Build, purgatory: Build.Pu
     assert purgatory.check_and_complete("b") == 1
 
 
-def test_closing_can_expire_what_waits(build: Build, purgatory: Build.Purgatory) -> None:
+def test_closing_can_expire_what_waits(build: ModuleType, purgatory: Purgatory) -> None:
     operations = wait_for_three(build, purgatory)
     assert purgatory.close("expire") == []
     assert [operation.log for operation in operations] == [["complete", "expire"]] * 3
@@ -394,7 +392,7 @@ def test_closing_can_expire_what_waits(build: Build, purgatory: Build.Purgatory)
     assert purgatory.statistics().expired == 3
 
 
-def test_closing_can_cancel_what_waits_and_hands_it_back(build: Build, purgatory: Build.Purgatory) -> None:
+def test_closing_can_cancel_what_waits_and_hands_it_back(build: ModuleType, purgatory: Purgatory) -> None:
     operations = wait_for_three(build, purgatory)
     assert sorted(map(id, purgatory.close("cancel"))) == sorted(map(id, operations))
     assert not any(operation.is_completed for operation in operations)
@@ -402,19 +400,19 @@ def test_closing_can_cancel_what_waits_and_hands_it_back(build: Build, purgatory
     assert purgatory.statistics().cancelled == 3
 
 
-def test_a_closed_purgatory_takes_no_more_operations_and_closes_twice(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_closed_purgatory_takes_no_more_operations_and_closes_twice(build: ModuleType, purgatory: Purgatory) -> None:
     purgatory.close("expire")
     assert purgatory.close("cancel") == []
     with pytest.raises(Closed, match="'test' is closed"):
         purgatory.try_complete_else_watch(probe_class(build)(), ["k"])
 
 
-def test_closing_needs_a_known_policy(purgatory: Build.Purgatory) -> None:
+def test_closing_needs_a_known_policy(purgatory: Purgatory) -> None:
     with pytest.raises(InvalidArgument, match="'drop'"):
         purgatory.close("drop")  # type: ignore[arg-type]
 
 
-def test_a_timer_that_was_passed_in_is_left_open(build: Build, clock: ManualClock) -> None:
+def test_a_timer_that_was_passed_in_is_left_open(build: ModuleType, clock: ManualClock) -> None:
     timer = build.Purgatory._make_timer("shared", clock=clock)
     with timer, build.Purgatory("one", timer=timer, reaper=False) as one:
         with build.Purgatory("two", timer=timer, reaper=False) as two:
@@ -426,7 +424,7 @@ def test_a_timer_that_was_passed_in_is_left_open(build: Build, clock: ManualCloc
 # Counting
 
 
-def test_statistics_say_what_became_of_operations(build: Build, purgatory: Build.Purgatory, clock: ManualClock) -> None:
+def test_statistics_say_what_became_of_operations(build: ModuleType, purgatory: Purgatory, clock: ManualClock) -> None:
     first, second, third, fourth = (probe_class(build)(100) for _ in range(4))
     first.ready = True
     for operation in (first, second, third, fourth):
@@ -449,11 +447,42 @@ def test_statistics_say_what_became_of_operations(build: Build, purgatory: Build
     assert statistics.late_ms == 3
 
 
-def test_a_purgatory_says_what_it_is(build: Build, purgatory: Build.Purgatory) -> None:
+def test_a_purgatory_says_what_it_is(build: ModuleType, purgatory: Purgatory) -> None:
     purgatory.try_complete_else_watch(probe_class(build)(), ["k"])
     assert repr(purgatory) == "<Purgatory 'test' delayed=1>"
 
 
-def test_a_purge_interval_has_to_be_a_count(build: Build) -> None:
+def test_a_purge_interval_has_to_be_a_count(build: ModuleType) -> None:
     with pytest.raises(InvalidArgument, match="purge_interval"):
         build.Purgatory("p", purge_interval=-1)
+
+
+def test_an_operation_whose_base_was_never_initialised_is_refused(build: ModuleType, purgatory: Purgatory) -> None:
+    class Forgetful(build.DelayedOperation):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            pass
+
+        def try_complete(self) -> bool:
+            return False
+
+    with pytest.raises((InvalidArgument, AttributeError)):
+        purgatory.try_complete_else_watch(Forgetful(), ["k"])
+    assert purgatory.check_and_complete("k") == 0
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+
+
+def test_a_purgatory_that_is_forgotten_lets_go_of_what_waited_in_it(build: ModuleType, clock: ManualClock) -> None:
+    purgatory = build.Purgatory("forgotten", clock=clock, reaper=False)
+    operation = probe_class(build)()
+    reference, purgatory_reference = weakref.ref(operation), weakref.ref(purgatory)
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    purgatory.itself = purgatory  # so that the cyclic collector has to free it
+    del purgatory
+    gc.collect()
+    assert purgatory_reference() is None or build.__name__.endswith("reference")
+    assert operation.force_complete() is True
+    assert operation.log == ["complete"]
+    del operation
+    gc.collect()
+    assert reference() is None
+    assert purgatory_reference() is None

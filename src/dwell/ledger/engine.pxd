@@ -1,15 +1,13 @@
 # Types for the compiled build of engine.py.
 cimport cython
 
-from dwell.ledger.check cimport fault
+from dwell.ledger.check cimport content, fault
 from dwell.ledger.operation cimport Bucket, Key, Operation
 
 
 cdef class Engine:
     cdef public long long now_ms
     cdef public list settled
-    cdef public list armed
-    cdef public list disarmed
     cdef public long long opened
     cdef public long long completed
     cdef public long long expired
@@ -21,10 +19,11 @@ cdef class Engine:
     cdef public long long set_aside
     cdef public dict keys
     cdef public dict buckets
+    cdef public list deadlines
     cdef public dict operations
     cdef dict _refused
     cdef list _ripe
-    cdef bint _lean
+    cdef dict _young
     cdef bint _forgets_keys
     cdef long long _key_retention_ms
     cdef object _levelled
@@ -37,7 +36,6 @@ cdef class Engine:
     cdef _forget_keys(self)
     cdef _forget_operations(self)
     cdef bint _is_stale(self, Key key)
-    cdef _remember(self, past)
     @cython.locals(op=Operation)
     cpdef Operation open(self, row)
     @cython.locals(op=Operation)
@@ -60,10 +58,12 @@ cdef class Engine:
     cdef _watch_volume(self, Operation op)
     @cython.locals(op=Operation, ripe=list)
     cpdef settle(self)
-    @cython.locals(bucket=Bucket)
-    cpdef expire(self, long long deadline_ms)
+    @cython.locals(bucket=Bucket, deadline_ms=cython.longlong)
+    cpdef expire(self, long long last_ms)
     cdef _leave_open(self, Operation op)
     cdef _finish(self, Operation op, str outcome, long long finished_at_ms)
+    @cython.locals(key=Key, last_ms=cython.longlong)
+    cdef str _last_to_rise(self, Operation op)
     @cython.locals(key=Key, i=cython.Py_ssize_t)
     cdef _leave(self, Operation op)
     @cython.locals(bucket=Bucket)
@@ -74,10 +74,7 @@ cdef class Engine:
     cdef _bury(self, Key key)
 
 
-cdef _row(past)
 @cython.locals(op=Operation)
 cdef bint _is_awaited(tuple entry, Key key)
 cdef bint _is_threshold(Operation op, Key key, threshold)
 cdef Py_ssize_t _place(Operation op, Key key) except -1
-@cython.locals(key=Key, i=cython.Py_ssize_t, last_ms=cython.longlong)
-cdef str _last_to_rise(Operation op)

@@ -3,11 +3,11 @@
 
 The live ledger and `replay` drive the same engine. At one instant they call, in the contract's order:
 
-    at(t)            the engine's time is t; it never runs backwards
+    at(t)            the engine's time is t, never earlier; what had its deadline before t and still waits is expired
     open(wait)       for each operation submitted at t
     record(k, level) for each event at t
     settle()         what the events of the instant made true is completed
-    expire(t)        what has its deadline at t and still waits is expired
+    expire(t)        what has its deadline at t and still waits is expired; the next at() would do it too
 
 and take the decided operations from `settled`. A live ledger cannot know which events the current millisecond still
 brings, so it settles after each call, in the order of the calls; replay settles once an instant. That is the only
@@ -54,38 +54,38 @@ class Engine:
     """Decides outcomes.
 
     The level of a key nobody waits for is remembered for `key_retention_ms` after the key's last event, the op_id of a
-    settled operation for `op_retention_ms` after its outcome; None: for ever. With `lean`, only the row of a settled
-    operation is remembered, not the operation with its outcome.
+    settled operation for `op_retention_ms` after its outcome; None: for ever.
     """
 
-    def __init__(
-        self, key_retention_ms: int | None = None, op_retention_ms: int | None = None, lean: bool = False
-    ) -> None:
+    def __init__(self, key_retention_ms: int | None = None, op_retention_ms: int | None = None) -> None:
         self.now_ms = BEFORE_ALL
         self.settled: list[Operation] = []  # decided since the host last took them
-        self.armed: list[Bucket] = []  # deadlines the host has yet to set an alarm for
-        self.disarmed: list[Bucket] = []  # deadlines nobody waits for any more
         self.opened = self.completed = self.expired = self.rejected = self.cancelled = self.pending = 0
         self.repeated = self.recorded = self.set_aside = 0
         self.keys: dict[str, Key] = {}
         self.buckets: dict[int, Bucket] = {}
-        self.operations: dict[str, Operation | Row] = {}  # the first under each op_id
+        self.deadlines: list[int] = []  # heap of the buckets' deadlines, and of some that are no more
+        self.operations: dict[str, Operation | Row] = {}  # the first under each op_id; once settled, only its row
+        self._young: dict[str, Operation] = {}  # submitted and settled in this instant: it may still be repeated
         self._refused: dict[str, dict[Content, Operation]] = {}  # the rejected ones of an op_id
         self._ripe: list[Operation] = []
-        self._lean = lean
         self._forgets_keys = key_retention_ms is not None
         self._key_retention_ms = key_retention_ms or 0
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
         self._forgets_operations = op_retention_ms is not None
         self._op_retention_ms = op_retention_ms or 0
-        self._past: deque[tuple[int, Operation | Row]] = deque()  # (when to forget, operation)
+        self._past: deque[tuple[int, str, Row]] = deque()  # (when to forget, op_id, row)
 
     # -- time
 
     def at(self, now_ms: int) -> None:
-        """Move on to an instant and forget what has had its time."""
+        """Move on to an instant: expire what was due before it, forget what has had its time."""
         if now_ms > self.now_ms:
+            if self.deadlines and self.deadlines[0] < now_ms:
+                self.expire(now_ms - 1)
             self.now_ms = now_ms
+            if self._young:
+                self._young.clear()
             if self._levelled:
                 self._forget_keys()
             if self._past:
@@ -102,29 +102,23 @@ class Engine:
 
     def _forget_operations(self) -> None:
         while self._past and self._past[0][0] < self.now_ms:
-            past = self._past.popleft()[1]
-            row = _row(past)
-            op_id = row[0] or ""
+            _, op_id, past = self._past.popleft()
             if self.operations.get(op_id) is past:
                 del self.operations[op_id]
             else:
                 refused = self._refused[op_id]
-                del refused[content(row)]
+                del refused[content(past)]
                 if not refused:
                     del self._refused[op_id]
 
     def _is_stale(self, key: Key) -> bool:
         return self._forgets_keys and key.seen_at + self._key_retention_ms < self.now_ms and key.is_idle()
 
-    def _remember(self, past: Operation | Row) -> None:
-        if self._forgets_operations:
-            self._past.append((self.now_ms + self._op_retention_ms, past))
-
     # -- operations
 
     def open(self, row: Row) -> Operation | None:
-        """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats, None if the engine
-        is lean and that one is settled.
+        """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats; None if that one
+        was settled before this instant.
         """
         op = self._admit(row)
         if op is not None and op.outcome is None and op.keys is None:
@@ -135,18 +129,18 @@ class Engine:
         """Judge a row. The operation is new (no outcome, no keys yet), rejected, or the one this row repeats."""
         op_id, needs, delay_ms, submitted_at_ms, quorum, volume = row
         reason = fault(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-        if reason is not None:
-            return self._refuse(row, reason)
-        first = self.operations.get(op_id)  # type: ignore[arg-type]  # no fault: nothing is null
+        if reason is not None or op_id is None:
+            return self._refuse(row, reason or "")
+        first = self.operations.get(op_id)
         if first is None:
             op = Operation(row, op_id, needs, submitted_at_ms, self.opened)  # type: ignore[arg-type]
-            self.operations[op.op_id] = op
+            self.operations[op_id] = op
             self.opened += 1
             self.pending += 1
             return op
-        if content(_row(first)) == content(row):
+        if content(row) == content(first.row if isinstance(first, Operation) else first):
             self.repeated += 1
-            return first if isinstance(first, Operation) else None
+            return first if isinstance(first, Operation) else self._young.get(op_id)
         return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
 
     def _refuse(self, row: Row, reason: str) -> Operation:
@@ -158,7 +152,8 @@ class Engine:
             if known is not op:
                 self.repeated += 1
                 return known
-            self._remember(op)
+            if self._forgets_operations:
+                self._past.append((self.now_ms + self._op_retention_ms, op_id, row))
         op.outcome = Outcome(op_id, REJECTED, reason=reason)
         self.opened += 1
         self.rejected += 1
@@ -199,12 +194,9 @@ class Engine:
         return key
 
     def cancel(self, op: Operation) -> None:
-        """Settle an operation that waits, by expiry if its deadline is over."""
+        """Settle an operation that waits."""
         if op.outcome is None:
-            if op.deadline_ms < self.now_ms:
-                self._finish(op, EXPIRED, op.deadline_ms)
-            else:
-                self._finish(op, CANCELLED, self.now_ms)
+            self._finish(op, CANCELLED, self.now_ms)
 
     # -- events
 
@@ -257,7 +249,7 @@ class Engine:
             if op.met is None:
                 op.met = {}
             op.met[key.name] = now
-        if op.missing <= 0 or op.deadline_ms < now:
+        if op.missing <= 0:
             self._ripen(op)
 
     def _ripen(self, op: Operation) -> None:
@@ -277,7 +269,7 @@ class Engine:
             level = base if key.level is None or key.level < base else key.level
             levels.append(level)
             missing -= level - base
-        if missing <= 0 or op.deadline_ms < self.now_ms:
+        if missing <= 0:
             self._ripen(op)
             return
         # With every key below its threshold the sum has grown by at most k * (share - 1) <= missing - 1.
@@ -294,20 +286,21 @@ class Engine:
     # -- outcomes
 
     def settle(self) -> None:
-        """Decide what the events of this instant made true; what they came too late for is expired."""
+        """Complete what the events of this instant made true."""
         if self._ripe:
             ripe, self._ripe = self._ripe, []
             for op in ripe:
-                if op.deadline_ms < self.now_ms:
-                    self._finish(op, EXPIRED, op.deadline_ms)
-                else:
-                    self._finish(op, COMPLETED, self.now_ms)
+                self._finish(op, COMPLETED, self.now_ms)
 
-    def expire(self, deadline_ms: int) -> None:
-        """Expire what still waits with this deadline."""
-        bucket = self.buckets.get(deadline_ms)
-        while bucket is not None and bucket.head is not None:
-            self._finish(bucket.head, EXPIRED, deadline_ms)
+    def expire(self, last_ms: int) -> None:
+        """Expire what still waits with a deadline up to and with this one, in the order of the deadlines."""
+        while self.deadlines and self.deadlines[0] <= last_ms:
+            deadline_ms = heappop(self.deadlines)
+            if deadline_ms > self.now_ms:
+                self.now_ms = deadline_ms
+            bucket = self.buckets.get(deadline_ms)
+            while bucket is not None and bucket.head is not None:
+                self._finish(bucket.head, EXPIRED, deadline_ms)
 
     def suspend(self) -> None:
         """Time stops: what still waits is pending, and stays so."""
@@ -331,7 +324,7 @@ class Engine:
         completed_by = None
         if outcome is COMPLETED:
             self.completed += 1
-            completed_by = op.met_by if op.thresholds is None else _last_to_rise(op)
+            completed_by = op.met_by if op.thresholds is None else self._last_to_rise(op)
         elif outcome is EXPIRED:
             self.expired += 1
         else:
@@ -340,11 +333,26 @@ class Engine:
         waited_ms = finished_at_ms - op.submitted_at_ms
         op.outcome = new_row(Outcome, (op.op_id, outcome, finished_at_ms, waited_ms, completed_by, None))
         self._leave(op)
-        if self._lean:
-            self.operations[op.op_id] = op.row
+        self.operations[op.op_id] = op.row
         if self._forgets_operations:
-            self._remember(op.row if self._lean else op)
+            self._past.append((self.now_ms + self._op_retention_ms, op.op_id, op.row))
+        if op.submitted_at_ms == self.now_ms:
+            self._young[op.op_id] = op
         self.settled.append(op)
+
+    def _last_to_rise(self, op: Operation) -> str:
+        """Of the keys that contribute to the volume the one whose level rose last, among equals the smallest."""
+        last_ms = BEFORE_ALL
+        last = ""
+        for name, level in op.needs:
+            # By name: a key without level that op met at its submission may have been dropped and come back since.
+            key = self.keys.get(name)
+            if key is None or key.level is None or key.level <= (level or 0):
+                continue
+            if key.rose_at > last_ms or (key.rose_at == last_ms and name < last):
+                last_ms = key.rose_at
+                last = name
+        return last
 
     # -- places
 
@@ -369,7 +377,7 @@ class Engine:
         if bucket is None:
             bucket = Bucket(op.deadline_ms)
             self.buckets[op.deadline_ms] = bucket
-            self.armed.append(bucket)
+            heappush(self.deadlines, op.deadline_ms)
         op.bucket = bucket
         op.next = bucket.head
         if op.next is not None:
@@ -386,7 +394,10 @@ class Engine:
         op.bucket = op.prev = op.next = None
         if bucket.head is None:
             del self.buckets[bucket.deadline_ms]
-            self.disarmed.append(bucket)
+            # Deadlines that nobody waits for any more would otherwise stay until their time.
+            if len(self.deadlines) > 2 * len(self.buckets) + TOLERATED:
+                self.deadlines[:] = self.buckets
+                heapify(self.deadlines)
 
     def _drop_if_unknown(self, key: Key) -> None:
         """A key without level and without waiters is as good as one never heard of."""
@@ -403,10 +414,6 @@ class Engine:
             key.dead = 0
 
 
-def _row(past: Operation | Row) -> Row:
-    return past.row if isinstance(past, Operation) else past
-
-
 def _is_awaited(entry: tuple[int, int, Operation], key: Key) -> bool:
     threshold, _, op = entry
     return op.outcome is None and (op.thresholds is None or _is_threshold(op, key, threshold))
@@ -419,17 +426,3 @@ def _is_threshold(op: Operation, key: Key, threshold: int) -> bool:
 def _place(op: Operation, key: Key) -> int:
     assert op.keys is not None
     return op.keys.index(key)
-
-
-def _last_to_rise(op: Operation) -> str:
-    """Of the keys that contribute to the volume the one whose level rose last, among equals the smallest."""
-    last_ms = BEFORE_ALL
-    name = ""
-    for i, key in enumerate(op.keys or ()):
-        level = op.needs[i][1] or 0
-        if key.level is None or key.level <= level:
-            continue
-        if key.rose_at > last_ms or (key.rose_at == last_ms and key.name < name):
-            last_ms = key.rose_at
-            name = key.name
-    return name

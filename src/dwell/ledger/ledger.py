@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The live ledger: the engine under one lock, a clock for its time, a timer for its deadlines."""
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, InvalidType, log_error
 from dwell.ledger.engine import Engine
 from dwell.ledger.explanation import Explanation, explain
-from dwell.ledger.operation import Operation
+from dwell.ledger.operation import BEFORE_ALL, Operation
+from dwell.ledger.reason import MAX_MS
 from dwell.ledger.statistics import LedgerStatistics
 from dwell.ledger.ticket import Ticket
 from dwell.ledger.wake import Waking
@@ -18,9 +20,10 @@ from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dwell.ledger.operation import Bucket
     from dwell.ledger.value import Need
     from dwell.ledger.wake import Waiter
+
+NEVER = MAX_MS + 1
 
 # How long the reaper sleeps at most before it looks whether it shall end.
 POLL_MS = 200
@@ -34,26 +37,15 @@ OP_RETENTION_MS = 60_000
 MAX_OPEN = 1_000_000
 
 
-class Alarm(TimerTask):
-    """Expires one deadline."""
-
-    __slots__ = ("_deadline_ms", "_ledger")
-
-    def __init__(self, ledger: Ledger, deadline_ms: int, delay_ms: int) -> None:
-        super().__init__(delay_ms)
-        self._ledger = ledger
-        self._deadline_ms = deadline_ms
-
-    def run(self) -> None:
-        self._ledger._expire(self._deadline_ms)
+ClosePolicy = Literal["leave", "expire", "cancel"]
 
 
 class Ledger:
     """Open waits and the events they wait for. Every method may be called from any thread.
 
-    `max_open`: more open waits than this are refused with `Full`. `key_retention_ms`: how long the level of a key nobody
-    waits for counts after its last event; its memory is given back within twice that time. `op_retention_ms`: how
-    long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise.
+    `max_open`: more open waits than this are refused with `Full`. `key_retention_ms`: how long the level of a key that
+    nobody waits for counts after its last event; its memory is given back within twice that time. `op_retention_ms`:
+    how long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise.
 
     An operation expires in the millisecond after its deadline, so that an event in the deadline's own millisecond still
     completes it, as the contract says. With `reaper=False` no thread is started, and `advance()` expires what is due.
@@ -82,6 +74,9 @@ class Ledger:
         self._lock = threading.Lock()
         self._waking = Waking(on_error)
         self._timer = SystemTimer(name, clock=self._clock, executor=InlineExecutor(), on_error=on_error)
+        self._alarm = TimerTask(1, self._ring)
+        # The deadline it is set for; without a reaper one that is never early enough to set another.
+        self._alarm_ms = NEVER if reaper else BEFORE_ALL
         self._closed = False
         self._reaper = threading.Thread(target=self._reap, name=f"dwell-{name}", daemon=True) if reaper else None
         if self._reaper is not None:
@@ -111,13 +106,16 @@ class Ledger:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
             operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
-            settled, armed = self._leave()
-        self._follow_up(settled, armed)
+            if engine.deadlines and engine.deadlines[0] < self._alarm_ms:
+                self._set_alarm()
+            settled = self._take_settled()
+        if settled:
+            self._waking.tell(settled)
         assert operation is not None
         return Ticket(self, operation)
 
     def explain(self, op_id: str) -> Explanation | None:
-        """What the operation waits for and what is met, since when; None if the ledger does not know the op_id."""
+        """What the operation waits for and what is met, since when; None if none of that op_id waits."""
         with self._lock:
             operation = self._engine.operations.get(op_id)
             return explain(operation) if isinstance(operation, Operation) else None
@@ -126,7 +124,19 @@ class Ledger:
 
     def record(self, key: str | None, level: int | None = None) -> int:
         """Something happened to `key` now. Returns how many waits that completed. Without a key: counted, set aside."""
-        return self.record_many(((key, level),))
+        if type(key) is not str or not (level is None or type(level) is int):
+            return self.record_many(((key, level),))
+        engine = self._engine
+        with self._lock:
+            self._enter()
+            before = engine.completed
+            engine.record(key, level)
+            engine.settle()
+            completed = engine.completed - before
+            settled = self._take_settled()
+        if settled:
+            self._waking.tell(settled)
+        return completed
 
     def record_many(self, events: Iterable[tuple[str | None, int | None]]) -> int:
         """All these (key, level) happened at once: one instant, one time under the lock."""
@@ -147,8 +157,9 @@ class Ledger:
                     engine.record(key, level)
             engine.settle()
             completed = engine.completed - before
-            settled, armed = self._leave()
-        self._follow_up(settled, armed)
+            settled = self._take_settled()
+        if settled:
+            self._waking.tell(settled)
         return completed
 
     # -- time
@@ -158,17 +169,31 @@ class Ledger:
 
         For ledgers without a reaper.
         """
-        before = self._engine.expired
-        self._timer.advance_clock(0)
-        self._expire(self._clock.now_ms())
-        return self._engine.expired - before
-
-    def _expire(self, deadline_ms: int) -> None:
+        engine = self._engine
         with self._lock:
+            before = engine.expired
+            engine.at(self._clock.now_ms())
+            engine.expire(engine.now_ms)
+            expired = engine.expired - before
+            settled = self._take_settled()
+        self._waking.tell(settled)
+        return expired
+
+    def _ring(self) -> None:
+        """The alarm: expire what is overdue and set it again."""
+        with self._lock:
+            self._alarm_ms = NEVER
             self._engine.at(self._clock.now_ms())
-            self._engine.expire(deadline_ms)
-            settled, armed = self._leave()
-        self._follow_up(settled, armed)
+            if self._engine.deadlines and not self._closed:
+                self._set_alarm()
+            settled = self._take_settled()
+        self._waking.tell(settled)
+
+    def _set_alarm(self) -> None:
+        """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
+        self._alarm_ms = self._engine.deadlines[0]
+        # One millisecond after the deadline, whose events still count.
+        self._timer.reschedule(self._alarm, max(1, self._alarm_ms + 1 - self._clock.now_ms()))
 
     def _reap(self) -> None:
         while not self._closed:
@@ -181,30 +206,29 @@ class Ledger:
         with self._lock:
             return LedgerStatistics.of(self._engine)
 
-    def close(self, pending: Literal["cancel", "expire", "leave"] = "cancel") -> None:
+    def close(self, policy: ClosePolicy = "cancel") -> None:
         """Take nothing more in, and end the reaper. What still waits is cancelled; or expired, as if time ran on and
         nothing happened; or left as it is, to be cancelled by its ticket. A second call does nothing.
         """
-        if pending not in ("cancel", "expire", "leave"):
-            raise InvalidArgument(f"pending must be 'cancel', 'expire' or 'leave', not {pending!r}")
+        if policy not in ("leave", "expire", "cancel"):
+            raise InvalidArgument(f"policy must be 'leave', 'expire' or 'cancel', not {policy!r}")
         engine = self._engine
         with self._lock:
             if self._closed:
                 return
             self._closed = True
             engine.at(self._clock.now_ms())
-            if pending != "leave":
-                for deadline_ms, bucket in sorted(engine.buckets.items()):
-                    if pending == "expire":
-                        engine.expire(deadline_ms)
-                    else:
-                        while bucket.head is not None:
-                            engine.cancel(bucket.head)
-            settled, _ = self._leave()
+            if policy == "expire":
+                engine.expire(MAX_MS)
+            elif policy == "cancel":
+                for bucket in list(engine.buckets.values()):
+                    while bucket.head is not None:
+                        engine.cancel(bucket.head)
+            settled = self._take_settled()
         self._timer.close()
         if self._reaper is not None and self._reaper is not threading.current_thread():
             self._reaper.join()
-        self._follow_up(settled, [])
+        self._waking.tell(settled)
 
     def __enter__(self) -> Self:
         return self
@@ -215,41 +239,20 @@ class Ledger:
     def __repr__(self) -> str:
         return f"<Ledger {self.name!r} pending={self._engine.pending}>"
 
-    # -- the lock: what happens under it, and what only after it
+    # -- under the lock
 
     def _enter(self) -> None:
         if self._closed:
             raise Closed(f"{self.name} is closed")
         self._engine.at(self._clock.now_ms())
 
-    def _leave(self) -> tuple[Sequence[Operation], Sequence[Bucket]]:
-        """What was settled and which deadlines are new, to be followed up once the lock is released."""
-        engine = self._engine
-        settled: Sequence[Operation] = ()
-        armed: Sequence[Bucket] = ()
-        if engine.settled:
-            settled, engine.settled = engine.settled, []
-        if engine.armed:
-            armed, engine.armed = engine.armed, []
-        if engine.disarmed:
-            for bucket in engine.disarmed:
-                if isinstance(bucket.alarm, Alarm):
-                    bucket.alarm.cancel()
-            engine.disarmed.clear()
-        return settled, armed
-
-    def _follow_up(self, settled: Sequence[Operation], armed: Sequence[Bucket]) -> None:
-        for bucket in armed:
-            # One millisecond after the deadline, whose events still count.
-            delay_ms = bucket.deadline_ms + 1 - self._clock.now_ms()
-            bucket.alarm = alarm = Alarm(self, bucket.deadline_ms, delay_ms)
-            try:
-                self._timer.add(alarm)
-            except Closed:
-                # close() came between: it has decided what becomes of this deadline.
-                break
-        if settled:
-            self._waking.tell(settled)
+    def _take_settled(self) -> Sequence[Operation]:
+        """Whose waiters are to be told, once the lock is released."""
+        settled = self._engine.settled
+        if not settled:
+            return ()
+        self._engine.settled = []
+        return settled
 
     # -- for tickets
 
@@ -270,13 +273,12 @@ class Ledger:
                 operation.waiters.remove(waiter)
 
     def _cancel(self, operation: Operation) -> bool:
+        engine = self._engine
         with self._lock:
-            if operation.outcome is not None:
-                return False
-            self._engine.at(self._clock.now_ms())
-            before = self._engine.cancelled
-            self._engine.cancel(operation)
-            is_cancelled = self._engine.cancelled > before
-            settled, armed = self._leave()
-        self._follow_up(settled, armed)
+            before = engine.cancelled
+            engine.at(self._clock.now_ms())
+            engine.cancel(operation)
+            is_cancelled = engine.cancelled > before
+            settled = self._take_settled()
+        self._waking.tell(settled)
         return is_cancelled

@@ -14,7 +14,6 @@ cdef class Key:
 cdef class Bucket:
     cdef public long long deadline_ms
     cdef public Operation head
-    cdef public object alarm
 
 
 cdef class Operation:

@@ -39,12 +39,11 @@ class Key:
 class Bucket:
     """The operations that wait with one deadline: a doubly linked list through them."""
 
-    __slots__ = ("alarm", "deadline_ms", "head")
+    __slots__ = ("deadline_ms", "head")
 
     def __init__(self, deadline_ms: int) -> None:
         self.deadline_ms = deadline_ms
         self.head: Operation | None = None
-        self.alarm: object = None  # the host's: what will call expire(); the engine never looks at it
 
 
 class Operation:

@@ -1,16 +1,14 @@
-# cython: language_level=3
 """Recorded waits and events in, outcomes out: the ledger's engine, driven through recorded time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger.check import content, is_usable_event, is_usable_time
-from dwell.ledger.engine import TOLERATED, Engine
+from dwell.ledger.check import is_usable_event, is_usable_time, order
+from dwell.ledger.engine import Engine
 from dwell.ledger.operation import Operation
 from dwell.ledger.reason import MAX_MS, MIN_MS
 from dwell.ledger.statistics import LedgerStatistics
@@ -27,6 +25,7 @@ Row = TypeVar("Row", Wait, Event)
 
 NEVER = MAX_MS + 1
 END: tuple[int, list[Wait]] = (NEVER, [])
+LAST = ("", NEVER, None)
 
 
 def replay(
@@ -52,7 +51,7 @@ def replay(
     `as_of_ms`: only what is known at that moment counts, and what is undecided then is pending. Without it time runs on
     to the end and nothing is.
     """
-    engine = Engine(key_retention_ms, op_retention_ms, lean=True)
+    engine = Engine(key_retention_ms, op_retention_ms)
     return Replay(engine, waits, events, MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS), in_order)
 
 
@@ -81,27 +80,19 @@ class Replay(Iterator[Outcome]):
         engine: Engine = self._engine
         op: Operation
         outcome: Any  # never None: these are settled
-        deadlines: list[int] = []  # a heap
         batches = _instants(_ascending(waits, SUBMITTED_AT, self._in_order))
-        rows = _ascending(events, AT, self._in_order)
+        rows: Iterator[Any] = _ascending(events, AT, self._in_order)
         batch_ms, batch = next(batches, END)
-        event: Any = next(rows, None)
-        event_ms = NEVER if event is None else event[AT]
+        key, event_ms, level = next(rows, LAST)
         while (now_ms := batch_ms if batch_ms < event_ms else event_ms) <= self._end_ms:
-            if deadlines and deadlines[0] < now_ms:
-                _expire_until(engine, deadlines, now_ms - 1)
             engine.at(now_ms)
             if batch_ms == now_ms:
                 for wait in batch:
                     engine.open(wait)
-                if engine.armed:
-                    _arm(engine, deadlines)
                 batch_ms, batch = next(batches, END)
             while event_ms == now_ms:
-                key, _, level = event
                 engine.record(key, level)
-                event = next(rows, None)
-                event_ms = NEVER if event is None else event[AT]
+                key, event_ms, level = next(rows, LAST)
             engine.settle()
             if engine.settled:
                 settled = engine.settled
@@ -109,7 +100,7 @@ class Replay(Iterator[Outcome]):
                 for op in settled:
                     outcome = op.outcome
                     yield outcome
-        _expire_until(engine, deadlines, self._end_ms)
+        engine.expire(self._end_ms)
         engine.suspend()
         while batch:
             for wait in batch:
@@ -157,8 +148,10 @@ def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
     """The rows of each instant; of those with the same op_id the contract's first comes first."""
     batch: list[Wait] = []
     batch_ms: Any = NEVER
+    wait_ms: Any
     for wait in waits:
-        wait_ms: Any = wait[SUBMITTED_AT]
+        # Unpacked, not indexed: the index of a named tuple is slow in compiled code.
+        _, _, _, wait_ms, _, _ = wait
         if wait_ms != batch_ms:
             if batch:
                 yield batch_ms, _first_first(batch)
@@ -171,24 +164,5 @@ def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
 
 def _first_first(batch: list[Wait]) -> list[Wait]:
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
-        return sorted(batch, key=content)
+        return sorted(batch, key=order)
     return batch
-
-
-def _arm(engine: Engine, deadlines: list[int]) -> None:
-    for bucket in engine.armed:
-        heappush(deadlines, bucket.deadline_ms)
-    engine.armed.clear()
-    # Deadlines that nobody waits for any more would otherwise stay until their time.
-    engine.disarmed.clear()
-    if len(deadlines) > 2 * len(engine.buckets) + TOLERATED:
-        deadlines[:] = engine.buckets
-        heapify(deadlines)
-
-
-def _expire_until(engine: Engine, deadlines: list[int], last_ms: int) -> None:
-    """Expire every deadline up to and with this one, in their order."""
-    while deadlines and deadlines[0] <= last_ms:
-        deadline_ms = heappop(deadlines)
-        engine.at(deadline_ms)
-        engine.expire(deadline_ms)

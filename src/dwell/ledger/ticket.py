@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The caller's end of a wait."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Waking those who wait for an outcome: threads, coroutines, callbacks. Always under no lock."""
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ own one reference to the operation together. Completing the operation empties th
 cimport cython
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_Realloc
-from cpython.object cimport Py_EQ, PyObject_Hash, PyObject_RichCompareBool
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_REFCNT, Py_XDECREF, PyObject
+from cpython.object cimport PyObject_Hash
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy
 
 from dwell.timer._core cimport TimerCore, TimerTask, cancel_task, init_task
 
@@ -41,6 +41,9 @@ cdef extern from "Python.h":
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible) nogil
     void PyThread_release_lock(PyThread_type_lock lock) nogil
     int PyErr_CheckSignals() except -1
+    PyObject *type_lookup "_PyType_Lookup"(type operation_class, str name)
+    # As declared in Cython it would take a reference first.
+    Py_ssize_t reference_count "Py_REFCNT"(PyObject *of)
 
 cdef extern from *:
     """
@@ -66,6 +69,8 @@ cdef enum:
     PURGE_CHUNK = 4096
     # Operations a check can try without allocating.
     FEW = 16
+    # Watches a list holds without allocating: most keys have few.
+    INLINE = 3
 
 cdef extern from "<stdint.h>":
     const int64_t NOT_STARTED "INT64_MIN"
@@ -229,9 +234,9 @@ cdef class Home:
 cdef class DelayedOperation(TimerTask):
     """Subclass it: `try_complete` checks the condition and calls `force_complete`; `on_complete` gives the answer.
 
-    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once, under
-    the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state that the
-    condition reads. An exception of a callback goes to the purgatory's `on_error`.
+    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once,
+    under the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state
+    that the condition reads. An exception of a callback goes to the purgatory's `on_error`.
     """
 
     cdef object given_lock
@@ -245,8 +250,8 @@ cdef class DelayedOperation(TimerTask):
 
     def __init__(self, delay_ms, lock=None):
         init_task(self, delay_ms)
-        if type(self) is not known_class:
-            check_class(type(self))
+        if type_lookup(type(self), "try_complete") is <PyObject *> NO_CONDITION:
+            raise InvalidArgument(f"{type(self).__name__} must override try_complete()")
         self.given_lock = lock
         self.started_ms = NOT_STARTED
 
@@ -257,7 +262,7 @@ cdef class DelayedOperation(TimerTask):
     # For the subclass
 
     def try_complete(self):
-        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the operation's lock."""
+        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the lock."""
         raise NotImplementedError
 
     def on_complete(self):
@@ -276,13 +281,13 @@ cdef class DelayedOperation(TimerTask):
     def force_complete(self):
         """Complete the operation, unless it is. True to the one caller that did it.
 
-        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that callback
-        has returned.
+        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that
+        callback has returned.
         """
         return complete(self, False)
 
     def safe_try_complete(self):
-        """`try_complete` under the lock, unless completed: then False. Waits for the lock, so that no chance is lost."""
+        """`try_complete` under the lock, unless completed: then False. Waits for the lock: no chance is lost."""
         return safe_try(self, None, None)
 
     def run(self):
@@ -294,16 +299,7 @@ cdef class DelayedOperation(TimerTask):
         return f"<{type(self).__name__} delay_ms={self.delay_ms} {state}>"
 
 
-# The class of the operation made last, so that most need no look at what they override.
-cdef type known_class = None
-
-
-cdef int check_class(type operation_class) except -1:
-    global known_class
-    if operation_class.try_complete is DelayedOperation.try_complete:
-        raise InvalidArgument(f"{operation_class.__name__} must override try_complete()")
-    known_class = operation_class
-    return 0
+cdef object NO_CONDITION = DelayedOperation.__dict__["try_complete"]
 
 
 cdef inline int take(DelayedOperation self) except -1:
@@ -428,7 +424,8 @@ cdef inline int settled(DelayedOperation self, bint expired) except -1:
 
 
 cdef inline PurgatoryCore home_of(DelayedOperation self):
-    if self.home is None or self.home.core is NULL or Py_REFCNT(<object> self.home.core) <= 0:
+    # No references: the purgatory is just going away, and code that runs meanwhile must not bring it back.
+    if self.home is None or self.home.core is NULL or reference_count(self.home.core) <= 0:
         return None
     return <PurgatoryCore> self.home.core
 
@@ -464,19 +461,25 @@ cdef class WatcherList:
     """The watches of one key in the order they came."""
 
     cdef object key
-    # NULL is a hole that a purge under way has left; `holes` of `used` are.
+    # NULL is a hole that a purge under way has left; `holes` of `used` are. The first few places are in the object.
     cdef Watch **watches
+    cdef Watch *first[INLINE]
     cdef uint32_t used, capacity, holes
     # Counts who began to pack the list, so that a purge notices that the places are no longer its own.
     cdef uint32_t version
     cdef bint in_map
+
+    def __cinit__(self):
+        self.watches = self.first
+        self.capacity = INLINE
 
     def __dealloc__(self):
         cdef uint32_t place
         for place in range(self.used):
             if self.watches[place] is not NULL:
                 Py_XDECREF(drop(self.watches[place]))
-        PyMem_Free(self.watches)
+        if self.watches is not self.first:
+            PyMem_Free(self.watches)
 
 
 cdef inline PyObject *drop(Watch *watch) noexcept:
@@ -491,20 +494,26 @@ cdef inline PyObject *drop(Watch *watch) noexcept:
 
 
 cdef inline int append(WatcherList self, DelayedOperation operation) except -1:
-    cdef uint32_t capacity
-    cdef Watch **watches
     if self.used == self.capacity:
-        capacity = self.capacity + self.capacity // 2 + 2
-        watches = <Watch **> PyMem_Realloc(self.watches, capacity * sizeof(Watch *))
-        if watches is NULL:
-            raise MemoryError
-        self.watches = watches
-        self.capacity = capacity
+        grow(self)
     if operation.watch.lists == 0:
         Py_INCREF(operation)
     operation.watch.lists += 1
     self.watches[self.used] = operation.watch
     self.used += 1
+    return 0
+
+
+cdef int grow(WatcherList self) except -1:
+    cdef bint outside = self.watches is not self.first
+    cdef uint32_t capacity = self.capacity + self.capacity // 2 + 1
+    cdef Watch **watches = <Watch **> PyMem_Realloc(self.watches if outside else NULL, capacity * sizeof(Watch *))
+    if watches is NULL:
+        raise MemoryError
+    if not outside:
+        memcpy(watches, self.first, self.used * sizeof(Watch *))
+    self.watches = watches
+    self.capacity = capacity
     return 0
 
 
@@ -652,7 +661,8 @@ cdef class PurgatoryCore:
     cdef public bint _purges_when_watching
     # The timer, where operations can be added to it without a Python call; None otherwise.
     cdef TimerCore timer_core
-    cdef Home home
+    # A Home, owned. No Python attribute, since the cyclic collector clears those before __dealloc__ can use them.
+    cdef PyObject *home
     cdef list shards
     cdef int64_t estimated_total, completed, expired, cancelled, purged, waited_ms, late_ms
     cdef int64_t waits[CLASSES]
@@ -665,8 +675,10 @@ cdef class PurgatoryCore:
         self.purge_interval = purge_interval
         if isinstance(timer, TimerCore) and type(timer).add is TimerCore.add and timer.clock is clock:
             self.timer_core = timer
-        self.home = Home.__new__(Home)
-        self.home.core = <PyObject *> self
+        home = Home.__new__(Home)
+        (<Home> home).core = <PyObject *> self
+        Py_INCREF(home)
+        self.home = <PyObject *> home
         self.shards = []
         cdef Shard shard
         for _ in range(SHARDS):
@@ -675,8 +687,9 @@ cdef class PurgatoryCore:
             self.shards.append(shard)
 
     def __dealloc__(self):
-        if self.home is not None:
-            self.home.core = NULL
+        if self.home is not NULL:
+            (<Home> self.home).core = NULL
+            Py_DECREF(<Home> self.home)
 
     def try_complete_else_watch(self, operation, watch_keys):
         """Complete `operation`, or let it wait for its keys and for its time. True if this call completed it.
@@ -691,8 +704,11 @@ cdef class PurgatoryCore:
         if self._closed:
             raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
         if waiting.completed:
+            # By somebody who did not know of this purgatory, nor of who waits for the outcome here.
+            if waiting._observed:
+                self._tell_observer(waiting, "completed")
             return False
-        waiting.home = self.home
+        waiting.home = <Home> self.home
         if safe_try(waiting, self, keys):
             return True
         if not waiting.completed:
@@ -733,7 +749,7 @@ cdef class PurgatoryCore:
         return taken
 
     def cancel(self, DelayedOperation operation not None):
-        """Take `operation` out, without completing it: its clock stops and no key knows it any more. True if it waited."""
+        """Take `operation` out without completing it: its clock stops, no key knows it any more. True if it waited."""
         if operation.completed or operation.watch is NULL:
             return False
         unwatch(operation)
@@ -859,6 +875,7 @@ cdef class PurgatoryCore:
 cdef object unique(watch_keys):
     """The keys as a list or tuple without repeats, or an error."""
     cdef Py_ssize_t count, i, j
+    cdef Py_hash_t hashes[4]
     if type(watch_keys) is not list and type(watch_keys) is not tuple:
         if isinstance(watch_keys, (str, bytes)):
             raise InvalidType(f"watch_keys must be a list of keys, not one key: {watch_keys!r}")
@@ -868,9 +885,10 @@ cdef object unique(watch_keys):
         raise InvalidArgument("watch_keys must not be empty: nothing could ever complete the operation")
     if count > 4:
         return list(dict.fromkeys(watch_keys))
-    for i in range(1, count):
+    for i in range(count):
+        hashes[i] = PyObject_Hash(watch_keys[i])
         for j in range(i):
-            if PyObject_RichCompareBool(watch_keys[i], watch_keys[j], Py_EQ):
+            if hashes[i] == hashes[j]:
                 return list(dict.fromkeys(watch_keys))
     return watch_keys
 
@@ -917,13 +935,13 @@ cdef int start_timer(PurgatoryCore self, DelayedOperation operation) except -1:
     cdef int64_t now_ms
     try:
         if self.timer_core is not None:
-            now_ms = self.timer_core.now()
+            now_ms = self.timer_core.start()
             operation.started_ms = now_ms
             self.timer_core.add_at(operation, later(now_ms, operation.delay_ms), now_ms)
         else:
             operation.started_ms = self.clock.now_ms()
             self.timer.add(operation)
-    except Closed:
+    except BaseException:
         unwatch(operation)
         raise
     if operation.completed:

@@ -1,9 +1,9 @@
 """What a thread's callbacks set off, kept until they have returned.
 
-A callback of an operation runs with that operation's lock held. Were the completions it sets off to run inside it, a chain
-of operations that each complete the next would grow the stack without bound, and two threads whose chains meet could
-wait for each other's locks. So a thread is *busy* with one operation at a time: what its callbacks set off waits here, and
-runs in order when the operation's callbacks have returned and its lock is released.
+A callback of an operation runs with that operation's lock held. Were the completions it sets off to run inside it, a
+chain of operations that each complete the next would grow the stack without bound, and two threads whose chains meet
+could wait for each other's locks. So a thread is *busy* with one operation at a time: what its callbacks set off waits
+here, and runs in order when the operation's callbacks have returned and its lock is released.
 """
 
 from __future__ import annotations

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from dwell.timer import BUILD
+import warnings
 
-if BUILD == "compiled":
-    from dwell.purgatory.compiled import DelayedOperation, Purgatory
-else:
-    from dwell.purgatory.reference import DelayedOperation, Purgatory  # type: ignore[assignment]
+from dwell.purgatory.reference import DelayedOperation, Purgatory
+from dwell.timer import BUILD as TIMER_BUILD
+
+BUILD = "reference"
+
+if TIMER_BUILD == "compiled":
+    try:
+        from dwell.purgatory.compiled import DelayedOperation, Purgatory
+
+        BUILD = "compiled"
+    except ImportError as missing:
+        warnings.warn(
+            f"dwell's purgatory runs on its pure-Python reference, many times slower, because its compiled core is "
+            f"missing ({missing}). Reinstall dwell where a C compiler is available, or set DWELL_REFERENCE=1.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 __all__ = ["BUILD", "DelayedOperation", "Purgatory"]

@@ -1,6 +1,6 @@
 """Who waits for which key: the watcher lists, the checks, the purge, and the counts.
 
-This is the reference. `_core.pyx` is its compiled twin: the same behaviour on arrays instead of objects, one test suite.
+This is the reference. `_core.pyx` is its compiled twin: the same behaviour on arrays, under one test suite.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ class PurgatoryCore:
         was on all lists, and whoever made it true has not seen it there. Any thread may call.
         """
         if not isinstance(operation, DelayedOperation):
-            raise InvalidType(
-                f"watch takes a DelayedOperation, not {type(operation).__name__}: {operation!r}"
-            )
+            raise InvalidType(f"watch takes a DelayedOperation, not {type(operation).__name__}: {operation!r}")
         if isinstance(watch_keys, (str, bytes)):
             raise InvalidType(f"watch_keys must be a list of keys, not one key: {watch_keys!r}")
         # A key that is named twice is watched once.
@@ -61,6 +59,9 @@ class PurgatoryCore:
         if self._closed:
             raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
         if operation._completed:
+            # By somebody who did not know of this purgatory, nor of who waits for the outcome here.
+            if operation._observed:
+                self._tell_observer(operation, "completed")
             return False
         operation._purgatory = self
         if operation._safe_try_complete_or_else(lambda: self._watch(operation, keys)):
@@ -92,10 +93,9 @@ class PurgatoryCore:
         return taken
 
     def cancel(self, operation: DelayedOperation) -> bool:
-        """Take `operation` out, without completing it: its clock stops and no key knows it any more. True if it waited."""
-        if operation._completed or operation._watch is None:
+        """Take `operation` out without completing it: its clock stops, no key knows it any more. True if it waited."""
+        if operation._completed or not operation._unwatch():
             return False
-        operation._unwatch()
         self._cancelled_one(operation)
         return True
 
@@ -195,7 +195,7 @@ class PurgatoryCore:
         operation._started_ms = self.clock.now_ms()
         try:
             self.timer.add(operation)
-        except Closed:
+        except BaseException:
             operation._unwatch()
             raise
         if operation._completed:

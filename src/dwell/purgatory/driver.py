@@ -55,9 +55,7 @@ class Driver(Base):
         self._observers: dict[int, Callable[[Outcome], None]] = {}
         self._closing = threading.Lock()
         self._stop = threading.Event()
-        self._reaper = (
-            threading.Thread(target=self._reap, name=f"dwell-reaper-{name}", daemon=True) if reaper else None
-        )
+        self._reaper = threading.Thread(target=self._reap, name=f"dwell-reaper-{name}", daemon=True) if reaper else None
         if self._reaper is not None:
             self._reaper.start()
 
@@ -97,8 +95,8 @@ class Driver(Base):
     async def wait(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
         """Watch `operation` and wait for its outcome: True if it completed, False if its time ran out.
 
-        It returns after the operation's callbacks have, whichever thread runs them. An operation that is cancelled in the
-        purgatory raises `asyncio.CancelledError` here; a cancelled wait takes its operation out of the purgatory.
+        It returns after the operation's callbacks have, whichever thread runs them. An operation that is cancelled in
+        the purgatory raises `asyncio.CancelledError` here; a cancelled wait takes its operation out.
         """
         loop = asyncio.get_running_loop()
         loop_thread = threading.get_ident()

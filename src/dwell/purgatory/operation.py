@@ -15,7 +15,7 @@ from dwell.timer.task import TimerTask
 if TYPE_CHECKING:
     from dwell.purgatory.core import PurgatoryCore
 
-# Makes "completed" flip once, also where the operation's own lock is not held. Held for that flip only.
+# Makes "completed" and "watched" flip once, also where the operation's own lock is not held. Held for that flip only.
 _CLAIM = threading.Lock()
 
 
@@ -35,9 +35,9 @@ class Lock(Protocol):
 class DelayedOperation(TimerTask):
     """Subclass it: `try_complete` checks the condition and calls `force_complete`; `on_complete` gives the answer.
 
-    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once, under
-    the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state that the
-    condition reads. An exception of a callback goes to the purgatory's `on_error`.
+    Whatever completes it, an event or the end of its time, and from whichever thread: `on_complete` runs exactly once,
+    under the operation's lock, so never while a thread is in `try_complete`. Give `lock` to share one with the state
+    that the condition reads. An exception of a callback goes to the purgatory's `on_error`.
     """
 
     __slots__ = ("_completed", "_lock", "_observed", "_purgatory", "_started_ms", "_watch")
@@ -56,7 +56,7 @@ class DelayedOperation(TimerTask):
     # For the subclass
 
     def try_complete(self) -> bool:
-        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the operation's lock."""
+        """If the condition holds, `return self.force_complete()`; otherwise False. Called under the lock."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
@@ -75,13 +75,13 @@ class DelayedOperation(TimerTask):
     def force_complete(self) -> bool:
         """Complete the operation, unless it is. True to the one caller that did it.
 
-        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that callback
-        has returned.
+        From inside a callback of another operation it is completed at once, and its `on_complete` runs when that
+        callback has returned.
         """
         return self._complete(expired=False)
 
     def safe_try_complete(self) -> bool:
-        """`try_complete` under the lock, unless completed: then False. Waits for the lock, so that no chance is lost."""
+        """`try_complete` under the lock, unless completed: then False. Waits for the lock: no chance is lost."""
         outermost = ACTIONS.enter(self)
         try:
             with self._lock:
@@ -162,11 +162,14 @@ class DelayedOperation(TimerTask):
         if purgatory is not None and self._observed:
             purgatory._tell_observer(self, "expired" if expired else "completed")
 
-    def _unwatch(self) -> None:
-        """Let go of the operation from the lists of all its keys."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.operation = None
+    def _unwatch(self) -> bool:
+        """Let go of the operation from the lists of all its keys; False if it was on none."""
+        with _CLAIM:
+            watch, self._watch = self._watch, None
+        if watch is None:
+            return False
+        watch.operation = None
+        return True
 
     def _try(self) -> bool:
         try:

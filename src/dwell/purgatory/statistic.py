@@ -19,8 +19,8 @@ def place_of(ms: int) -> int:
 class PurgatoryStatistics:
     """A snapshot. `completed` came true in time and `expired` did not; both counts only grow, like the other two.
 
-    `waits` counts, by power of two (see `dwell.timer.LATENESS_BOUNDS_MS`), how long the completed and the expired waited,
-    `waited_ms` is the sum; `lateness` and `late_ms` say how long after the deadline the expired did expire.
+    `waits` counts, by power of two (see `dwell.timer.LATENESS_BOUNDS_MS`), how long the completed and the expired
+    waited, `waited_ms` is the sum; `lateness` and `late_ms` say how long after the deadline the expired did expire.
     """
 
     name: str

@@ -17,8 +17,8 @@ PURGE_CHUNK = 4096
 class Watch:
     """What the lists of all keys of one operation hold in its stead.
 
-    Completing the operation empties it, O(1) however many keys there are: from then on no list keeps the operation alive. The
-    empty watch stays, and counts as watched, until its list is walked or purged.
+    Completing the operation empties it, O(1) however many keys there are: from then on no list keeps the operation
+    alive. The empty watch stays, and counts as watched, until its list is walked or purged.
     """
 
     __slots__ = ("operation",)
@@ -57,7 +57,7 @@ class WatcherList:
 
 @final
 class Shard:
-    """One of the parts of the map: a lock, and the lists of the keys that hash to it. No user code runs under the lock."""
+    """A part of the map: a lock, and the lists of the keys that hash to it. No user code runs under the lock."""
 
     __slots__ = ("_lists", "_lock")
 

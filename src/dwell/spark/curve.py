@@ -29,8 +29,8 @@ def curve(operations: DataFrame, events: DataFrame, delays_ms: Sequence[int]) ->
         delay_ms, operations, completed, expired, expired_share, p50_ms, p90_ms, p99_ms
 
     The percentiles are of how long operations would have waited, the expired ones for the whole delay: the least wait
-    that so large a share does not exceed. The operations' own `delay_ms` is not looked at. What is rejected even so
-    is left out. Memory grows with the number of different waits in milliseconds, not with the operations.
+    that so large a share does not exceed. The operations' own `delay_ms` is not looked at. What is rejected with the
+    longest delay is left out. Memory grows with the number of different waits in milliseconds, not with the operations.
     """
     candidates = _delays(delays_ms)
     completed = [F.count_if(F.col("wait") <= delay) for delay in candidates]

@@ -71,9 +71,9 @@ def _nth(each: str, quorum: Column) -> Column:
 
 def _first(rows: DataFrame) -> DataFrame:
     """Sets `reason`: the row's own fault, or that another content was there first under its op_id."""
-    content = F.struct(
-        "submitted_ms", F.col("row.delay_ms"), F.col("row.needs"), F.col("row.quorum"), F.col("row.volume")
-    )
+    single = F.array(F.struct(F.col("done.key").alias("key"), F.col("row.level").alias("level")))
+    needs = F.coalesce("row.needs", single)
+    content = F.struct("submitted_ms", "row.delay_ms", needs, "row.quorum", "row.volume")
     first = F.min(F.when(F.col("row.fault").isNull(), content)).over(Window.partitionBy("hash", "op_id"))
     return rows.select("*", first.alias("first")).select(
         "op_id",

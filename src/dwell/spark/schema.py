@@ -178,6 +178,8 @@ def _bigint(place: int) -> Column:
 
 def _needs(place: int, kind: T.DataType) -> Column:
     column = F.col(f"_{place}")
+    if kind.simpleString() == NEEDS.simpleString():
+        return column
     if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StructType):
         # By name, whatever their order: a cast of structs goes by position.
         column = F.arrays_zip(column["key"], column["level"])

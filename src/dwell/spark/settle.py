@@ -63,11 +63,19 @@ def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | No
     """The same on `plain_operations` and `plain_events`; `extra`, if there, stays a struct."""
     events = events.where(F.col("key").isNotNull() & in_range(F.col("at_ms")))
     summed = F.coalesce(F.col("volume").isNotNull() & (F.size("needs") > 1), F.lit(False))
-    simple, several = operations.where(~summed), operations.where(summed)
-    simply_met = met(_needs(simple), _events(events, simple))
-    asked = F.coalesce(several.agg(F.count("*") > 0).scalar(), F.lit(False))
-    volume = volume_met(_volume_needs(several), events.where(asked))
-    return outcomes(simply_met.unionByName(volume), as_of_ms=as_of_ms)
+    # Which rules there are at all, found out by a subquery at run time: events go only where somebody waits for them.
+    levels = F.col("needs.level")
+    rules = operations.agg(
+        F.struct(
+            F.bool_or(~summed & F.get(F.sort_array(levels), F.lit(0)).isNull()).alias("signal"),
+            F.bool_or(~summed & F.array_max(levels).isNotNull()).alias("level"),
+            F.bool_or(summed).alias("volume"),
+        )
+    ).scalar()
+    simple = met(_needs(operations.where(~summed)), _events(events, rules))
+    volume_events = events.where(F.col("level").isNotNull() & rules["volume"])
+    volume = volume_met(_volume_needs(operations.where(summed)), volume_events)
+    return outcomes(simple.unionByName(volume), as_of_ms=as_of_ms)
 
 
 def _needs(operations: DataFrame) -> DataFrame:
@@ -105,18 +113,12 @@ def _wait(rule: Column) -> Column:
     return F.struct("op_id", "tag", rule.alias("rule"), "submitted_ms", first.alias("row"))
 
 
-def _events(events: DataFrame, operations: DataFrame) -> DataFrame:
-    """Each event once for each walk it can matter to; a subquery finds out at run time which walks there are."""
-    levels = F.col("needs.level")
-    walks = F.array(
-        F.when(F.bool_or(F.get(F.sort_array(levels), F.lit(0)).isNull()), SIGNAL),
-        F.when(F.bool_or(F.array_max(levels).isNotNull()), LEVEL),
-    )
-    each = events.select("*", F.explode_outer(operations.agg(walks).scalar()).alias("walk"))
+def _events(events: DataFrame, rules: Column) -> DataFrame:
+    """Each event once for each walk it can matter to."""
+    walks = F.array(F.when(rules["signal"], SIGNAL), F.when(rules["level"] & F.col("level").isNotNull(), LEVEL))
+    each = events.select("*", F.explode_outer(walks).alias("walk")).where(F.col("walk").isNotNull())
     mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
-    return each.where((F.col("walk") == SIGNAL) | ((F.col("walk") == LEVEL) & F.col("level").isNotNull())).select(
-        "key", "walk", mark.alias("mark"), "at_ms"
-    )
+    return each.select("key", "walk", mark.alias("mark"), "at_ms")
 
 
 def _as_of_ms(as_of: datetime | None) -> int | None:

@@ -22,15 +22,21 @@ def waits(operations: DataFrame) -> DataFrame:
     """
     judged = judge(operations)
     sound = F.col("fault").isNull()
+    nobody = F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level"))
+    deadline = F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))
+    # A single need is known where its row goes; only several have to be carried to be compared.
+    several = F.when(F.size("needs") > 1, F.col("needs"))
+    single = F.when(F.size("needs") == 1, F.get("needs", F.lit(0))["level"])
     extra = ["extra"] if "extra" in operations.columns else []
-    nobody = F.array(F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level")))
     return judged.select(
         "op_id",
         "tag",
         "submitted_ms",
-        F.when(sound, F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))).alias("deadline_ms"),
-        F.when(sound, F.col("needs")).otherwise(nobody).alias("needs"),
-        F.struct("delay_ms", "needs", "quorum", "volume", "fault", *extra).alias("row"),
+        F.when(sound, deadline).alias("deadline_ms"),
+        F.when(sound, F.col("needs")).otherwise(F.array(nobody)).alias("needs"),
+        F.struct("delay_ms", several.alias("needs"), single.alias("level"), "quorum", "volume", "fault", *extra).alias(
+            "row"
+        ),
     )
 
 

@@ -82,7 +82,7 @@ def _beats(spark: SparkSession) -> DataFrame:
 def _row_type(ops: T.StructType) -> T.StructType:
     """What `unpack` makes."""
     row = T.StructType()
-    for field in outcome_schema(to_arrow_schema(ops)):
+    for field in outcome_schema(to_arrow_schema(ops, timezone="UTC")):
         # Not there in rows that are no outcome.
         row = row.add(field.name, ops["extra"].dataType if field.name == "extra" else from_arrow_type(field.type))
     for field in BESIDE:

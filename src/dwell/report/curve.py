@@ -1,0 +1,51 @@
+"""What share each timeout would have expired.
+
+Beyond its own delay nobody knows how long an operation would have waited, unless the events were asked (`dwell curve`).
+From outcomes alone the curve is therefore drawn up to the longest delay; where delays differ, it is the estimate of
+Kaplan and Meier, which counts at each moment only those that were still waited for. With one delay for all it is exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dwell.report.wait_histogram import ends
+
+if TYPE_CHECKING:
+    from dwell.report.figures import Figures
+
+POINTS = 160
+
+# Shares of operations to keep alive that people ask for.
+KEEP = (0.9, 0.99, 0.999)
+
+
+class Point(NamedTuple):
+    delay_ms: int
+    expired: float  # 0 to 1
+
+
+class Curve(NamedTuple):
+    points: list[Point]  # from the shortest delay
+    shortest: dict[float, int | None]  # share to keep alive -> the least delay that does
+
+
+def curve_of(figures: Figures) -> Curve:
+    """From outcomes; without points if nothing completed."""
+    completed, expired = figures.waits.counts, figures.expired_after.counts
+    if not figures.waits.total:
+        return Curve([], dict.fromkeys(KEEP))
+    used = np.flatnonzero(completed + expired)
+    delays = ends()[used] - 1
+    # At risk at a wait: all that waited at least as long. An operation that ran out there was still at risk there.
+    at_risk = np.cumsum((completed + expired)[used][::-1])[::-1]
+    expires = np.cumprod(1 - completed[used] / at_risk)
+    shown = sorted({*range(0, len(used), max(1, len(used) // POINTS)), len(used) - 1})
+    points = [Point(0, 1.0), *(Point(int(delays[i]), float(expires[i])) for i in shown)]
+    shortest: dict[float, int | None] = {}
+    for alive in KEEP:
+        enough = np.flatnonzero(1 - expires >= alive)
+        shortest[alive] = int(delays[enough[0]]) if len(enough) else None
+    return Curve(points, shortest)
