@@ -1,6 +1,6 @@
 """Settling streams on Spark: rows a second with 10 k, 100 k and 1 M operations pending, and with three keys each.
 
-    python -m benchmarks.bench_stream [--operations 200000] [--pending 10000,100000,1000000] [--quick]
+    python -m benchmarks stream [--operations 200000] [--pending 10000,100000,1000000] [--quick]
 
 The same files go, one of each kind a micro-batch, through
 
@@ -10,8 +10,7 @@ The same files go, one of each kind a micro-batch, through
 
 and each is asked for the time its micro-batches took, after one that brings what is pending, and for the processor time
 of Spark and its workers, which other work on the machine does not change. A need and an event are one row each. The
-peers do less: they know neither levels, nor several keys, nor late rows, and are silent when their inputs are. The last
-column is what the state store keeps for each pending operation.
+peers do less: they know neither levels, nor several keys, nor late rows, and are silent when their inputs are.
 """
 
 from __future__ import annotations
@@ -36,14 +35,12 @@ from dwell.spark import SettleOptions, settle
 from dwell.spark.stream.plan import PROVIDER, ROCKSDB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 LATENESS = "1 second"
 BATCHES = 6
-
-Peer = "Callable[[DataFrame, DataFrame], DataFrame]"
 
 
 def settled(operations: DataFrame, events: DataFrame) -> DataFrame:
@@ -188,13 +185,13 @@ def session() -> SparkSession:
     return spark
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operations", type=int, default=200_000)
     parser.add_argument("--pending", default="10000,100000,1000000")
     parser.add_argument("--slow-rows", type=int, default=6_000, help="rows for the peer that takes a state call a row")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
-    asked = parser.parse_args()
+    asked = parser.parse_args(argv)
     part = 10 if asked.quick else 1
     spark = session()
     warm_up(spark, asked.slow_rows)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dwell.ledger import Event, Outcome, Wait
+from dwell.ledger import Event, Need, Outcome, Wait
 from dwell.ledger.check import content, fault, is_usable_event
 from dwell.spark.stream import keys, operations
 from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat
 from dwell.spark.stream.journal import Header, Tables
 from dwell.spark.stream.keys import KeyRows
 from dwell.spark.stream.operations import OperationRows, snapshot_schemas
-from dwell.spark.stream.table import EVENT, NEED, empty, joined
+from dwell.spark.stream.table import EVENT, NEED, empty, ints, joined, where
 from dwell.spark.stream.terms import Terms
 
 if TYPE_CHECKING:
@@ -77,44 +77,28 @@ class Shards:
         self.pending = 0
 
     def batch(self, waits: Sequence[Wait], events: Sequence[Event], now_ms: int | None = None) -> list[Outcome]:
-        rows = [KeyRows() for _ in range(self.terms.shards)]
-        own = [[] for _ in range(self.terms.shards)]  # type: list[list[pa.RecordBatch]]
         sound = [wait for wait in waits if fault(*wait) is None]
         usable = [event for event in events if is_usable_event(event)]
         beat = Beat(now_ms=now_ms)
         times = [wait.submitted_at_ms for wait in sound if wait.submitted_at_ms is not None]
         beat.saw(OPERATIONS, len(waits), max(times, default=None))
-        beat.saw(
-            EVENTS,
-            len(events),
-            max((event.at_ms for event in usable if event.at_ms is not None), default=None),
-        )
-        for row in rows:
-            row.beat = beat
-        for event in usable:
-            batch = pa.RecordBatch.from_pylist([{"key": event.key, "at": event.at_ms, "level": event.level}], EVENT)
-            rows[self._shard(number(event.key))].events.append(batch)
-        for wait in waits:
-            own[self._shard(number(wait.op_id))].append(operation(wait))
-        for wait in sound:
-            for shard, need in needs(wait):
-                rows[self._shard(shard)].needs.append(pa.RecordBatch.from_pylist([need], NEED))
-        met: list[list[pa.RecordBatch]] = [[] for _ in range(self.terms.shards)]
-        until = 0
-        shown: list[pa.RecordBatch] = []
-        for journal, row in zip(self.keys, rows, strict=True):
-            news = keys.step(journal, self.terms, row)
-            until = news.until
-            self.late += news.late
-            shown += [news.shown.slice(i, 1) for i in range(news.shown.num_rows)]
-            for place in range(news.met.num_rows):
-                one = news.met.slice(place, 1)
-                met[self._shard(one.column("hash")[0].as_py())].append(one)
+        beat.saw(EVENTS, len(events), max((event.at_ms for event in usable if event.at_ms is not None), default=None))
+        heard = self._cut([{"key": e.key, "at": e.at_ms, "level": e.level} for e in usable], "key", EVENT)
+        asked = self._cut([need for wait in sound for need in needs(wait)], "key", NEED)
+        own = self._cut([operation(wait) for wait in waits], "op_id", OPS)
+        told = [
+            keys.step(journal, self.terms, KeyRows(beat, asked[shard], heard[shard]))
+            for shard, journal in enumerate(self.keys)
+        ]
+        self.late += sum(news.late for news in told)
+        met = self._spread([news.met for news in told])
+        shown = self._spread([news.shown for news in told])
+        until = told[0].until
         outcomes: list[Outcome] = []
         self.pending = 0
         for shard, journal in enumerate(self.ops):
-            late = [row for row in shown if self._shard(row.column("hash")[0].as_py() or 0) == shard]
-            said = operations.step(journal, self.terms, OPS, OperationRows(until, own[shard], met[shard], late))
+            given = OperationRows(until, own[shard], met[shard], shown[shard])
+            said = operations.step(journal, self.terms, OPS, given)
             self.shown += said.late.to_pylist()
             self.pending += said.pending
             outcomes += [
@@ -147,50 +131,52 @@ class Shards:
             if Event(row["key"], row["at"], row["level"]) == event and row["op_id"] is not None
         }
 
-    def _shard(self, number: int) -> int:
-        return number % self.terms.shards
+    def _cut(self, rows: list[dict[str, Any]], by: str, schema: pa.Schema) -> list[list[pa.RecordBatch]]:
+        shards = [[row for row in rows if number(row[by]) % self.terms.shards == i] for i in range(self.terms.shards)]
+        return [[pa.RecordBatch.from_pylist(part, schema)] for part in shards]
+
+    def _spread(self, batches: list[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:
+        return [
+            [where(batch, ints(batch, "hash") % self.terms.shards == i) for batch in batches]
+            for i in range(self.terms.shards)
+        ]
 
 
 def number(value: object) -> int:
     return int.from_bytes(hashlib.blake2b(repr(value).encode(), digest_size=8).digest(), "big", signed=True)
 
 
-def operation(wait: Wait) -> pa.RecordBatch:
-    needs = None if wait.needs is None else [need._asdict() for need in sorted_needs(wait)]
-    row = {
+def operation(wait: Wait) -> dict[str, Any]:
+    return {
         "op_id": wait.op_id,
         "hash": number(wait.op_id),
         "tag": number(content(wait)),
         "submitted": wait.submitted_at_ms,
         "delay": wait.delay_ms,
-        "needs": needs,
+        "needs": None if wait.needs is None else [need._asdict() for need in sorted_needs(wait)],
         "quorum": wait.quorum,
         "volume": wait.volume,
         "fault": fault(*wait),
     }
-    return pa.RecordBatch.from_pylist([row], OPS)
 
 
-def sorted_needs(wait: Wait) -> list:  # type: ignore[type-arg]
+def sorted_needs(wait: Wait) -> list[Need]:
     return sorted(wait.needs or [], key=lambda need: (need.key is not None, need.key or ""))
 
 
-def needs(wait: Wait) -> list[tuple[int, dict[str, object]]]:
+def needs(wait: Wait) -> list[dict[str, Any]]:
     assert wait.submitted_at_ms is not None
     assert wait.delay_ms is not None
     return [
-        (
-            number(need.key),
-            {
-                "key": need.key,
-                "level": need.level,
-                "submitted": wait.submitted_at_ms,
-                "deadline": wait.submitted_at_ms + wait.delay_ms,
-                "hash": number(wait.op_id),
-                "tag": number(content(wait)),
-                "no": no,
-                "volume": wait.volume is not None,
-            },
-        )
+        {
+            "key": need.key,
+            "level": need.level,
+            "submitted": wait.submitted_at_ms,
+            "deadline": wait.submitted_at_ms + wait.delay_ms,
+            "hash": number(wait.op_id),
+            "tag": number(content(wait)),
+            "no": no,
+            "volume": wait.volume is not None,
+        }
         for no, need in enumerate(sorted_needs(wait))
     ]

@@ -22,7 +22,7 @@ def packed(waits: list[Wait], events: list[Event]) -> list[Row]:
     """For one shard."""
     rows: list[Row] = []
     if waits:
-        ops = pa.concat_batches([operation(wait) for wait in waits])
+        ops = pa.RecordBatch.from_pylist([operation(wait) for wait in waits], OPS)
         hashes = pa.array([[number(need.key) for need in wait.needs or []] for wait in waits], pa.list_(pa.int64()))
         batch = pa.RecordBatch.from_arrays([*ops.columns, hashes], names=[*OP_COLUMNS, "key_hashes"])
         rows += [Row(**row) for one in pack_operations(1)([batch]) for row in one.to_pylist()]
