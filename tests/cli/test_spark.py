@@ -95,7 +95,15 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     (tmp_path / "events").mkdir()
     shop.operations.rename(tmp_path / "ops" / "1.parquet")
     shop.events.rename(tmp_path / "events" / "1.parquet")
-    argv = ("settle", tmp_path / "ops", tmp_path / "events", "--stream", "--once", "--lateness", "0s")
+    argv: tuple[object, ...] = (
+        "settle",
+        tmp_path / "ops",
+        tmp_path / "events",
+        "--stream",
+        "--once",
+        "--lateness",
+        "0s",
+    )
     argv = (*argv, "--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out")
     first = dwell(*argv)
     assert first.code == 0, first
