@@ -30,7 +30,8 @@ def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # n
     @contextmanager
     def shared(args: object, *, stream: bool = False) -> Iterator[SparkSession]:
         own = spark.newSession()
-        own.conf.set("spark.sql.session.timeZone", "UTC")
+        for name, value in session.TIMES.items():
+            own.conf.set(name, value)
         own.conf.set("spark.sql.shuffle.partitions", "2")
         if stream:
             own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
