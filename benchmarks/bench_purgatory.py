@@ -6,7 +6,7 @@ and completes the oldest. CPU time of the whole process, the best of many short 
 (b) Kafka's load model: Poisson arrivals, log-normal latency (its median and third quartile given), a timeout of 200 ms,
 three keys of 1,000; one thread submits, another forces each operation's completion when its latency is over, what takes
 longer than the timeout expires. A rate is held if all arrivals were submitted within 5 % of the time they should take
-(on a machine with nothing else to do); "us" is the CPU time an operation takes at half that rate, all threads together.
+(on a machine with nothing else to do); "us" is the CPU time an operation takes at that rate, all threads together.
 (c) Bytes a waiting operation takes with two keys, everything included, of 200,000.
 
 Against `plain_purgatory.py` (a dictionary of sets, `heapq` and a lock) in the same run, and dwell's own pure-Python
@@ -27,6 +27,7 @@ import subprocess
 import sys
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
@@ -131,47 +132,55 @@ def held(name: str, rate: float, median_ms: float, quartile_ms: float, seconds: 
     mu, sigma = math.log(median_ms), (math.log(quartile_ms) - math.log(median_ms)) / 0.6745
     arrivals = list(_poisson(rng, rate, total))
     endings = sorted((at + rng.lognormvariate(mu, sigma) / 1000, number) for number, at in enumerate(arrivals))
+    ends = [at for at, _ in endings]
+    order = [number for _, number in endings]
+    del endings
     keys = [f"key-{number}" for number in range(1_000)]
     choices = [rng.sample(keys, 3) for _ in range(10_000)]
     contestant = Contestant(name)
     watch, operation_class = contestant.purgatory.try_complete_else_watch, contestant.operation
     forget = getattr(contestant.purgatory, "forget", None)
     operations: list[Any] = [None] * total
-    given_up = threading.Event()
+    submitted = 0
+    given_up = False
     gc.collect()
     gc.freeze()
-    started, cpu = time.monotonic() + 0.05, time.process_time()
+    started, cpu = time.monotonic() + 0.01, time.process_time()
 
     def complete() -> None:
-        for at, number in endings:
-            ahead = at - (time.monotonic() - started)
-            if ahead > 0.0005:
-                time.sleep(ahead)
-            while operations[number] is None:
-                if given_up.wait(0.001):
-                    return
-            if operations[number].force_complete() and forget is not None:
-                forget(operations[number])
-            operations[number] = True
+        done = 0
+        while done < total and not given_up:
+            due = bisect_right(ends, time.monotonic() - started, done)
+            for number in order[done:due]:
+                while operations[number] is None:
+                    if given_up:
+                        return
+                    time.sleep(0.001)
+                if operations[number].force_complete() and forget is not None:
+                    forget(operations[number])
+                operations[number] = ...
+            done = due
+            time.sleep(0.001)
 
     completer = threading.Thread(target=complete)
     completer.start()
-    for number, at in enumerate(arrivals):
-        ahead = at - (time.monotonic() - started)
-        if ahead > 0.0005:
-            time.sleep(ahead)
-        elif ahead < -0.2 * seconds:
-            break  # hopelessly behind
-        operation = operation_class(TIMEOUT_MS)
-        operations[number] = operation
-        watch(operation, choices[number % 10_000])
+    while submitted < total and not given_up:
+        now = time.monotonic() - started
+        due = bisect_right(arrivals, now, submitted)
+        given_up = submitted < due and now - arrivals[submitted] > 0.2 * seconds
+        for number in range(submitted, due):
+            operations[number] = operation = operation_class(TIMEOUT_MS)
+            watch(operation, choices[number % 10_000])
+        submitted = due
+        time.sleep(0.001)
     taken = time.monotonic() - started
-    cost = (time.process_time() - cpu) / (number + 1)
-    given_up.set()
+    cost = (time.process_time() - cpu) / submitted
+    is_held = not given_up and taken <= arrivals[-1] * 1.05
+    given_up = True
     completer.join()
     contestant.purgatory.close()
     gc.unfreeze()
-    return number == total - 1 and taken <= arrivals[-1] * 1.05, cost * 1e6
+    return is_held, cost * 1e6
 
 
 def _poisson(rng: random.Random, rate: float, total: int) -> Iterator[float]:
@@ -182,20 +191,19 @@ def _poisson(rng: random.Random, rate: float, total: int) -> Iterator[float]:
 
 
 def under_load(name: str, seconds: float) -> dict[str, float]:
-    """For each load the highest rate held, by bisection to 5 %, and the CPU it took at half that rate."""
+    """For each load the highest rate held, by bisection to 5 %, and the CPU an operation took then."""
     figures = {}
     for load, latency in LOADS.items():
-        low, high = 2_500.0, 5_000.0
-        while held(name, high, *latency, seconds)[0]:
-            low, high = high, high * 2
+        low, high, cost = 2_500.0, math.inf, math.inf
         while high / low > 1.05:
-            middle = math.sqrt(low * high)
-            if held(name, middle, *latency, seconds)[0]:
-                low = middle
+            rate = min(low * 2, math.sqrt(low * high))
+            is_held, its_cost = held(name, rate, *latency, seconds)
+            if is_held:
+                low, cost = rate, its_cost
             else:
-                high = middle
+                high = rate
         figures[f"{load} k/s"] = low / 1000
-        figures[f"{load} us"] = held(name, low / 2, *latency, seconds)[1]
+        figures[f"{load} us"] = cost
     return figures
 
 

@@ -8,23 +8,25 @@ The same files go, one of each kind a micro-batch, through
     outer join    Spark's own: a left outer join of two streams, repeats dropped, in event time
     per key       transformWithState keyed by the watch key, one timer an operation, rows as they come
 
-and each is asked for the time its micro-batches took, after one that brings what is pending. A need and an event are one
-row each. Settle counts every row twice in its favour nowhere: rows are those read. The peers do less: they know neither
-levels, nor several keys, nor late rows, and are silent when their inputs are. `state` is what the checkpoint's newest
-snapshot holds a pending operation.
+and each is asked for the time its micro-batches took, after one that brings what is pending, and for the processor time
+of Spark and its workers, which other work on the machine does not change. A need and an event are one row each. The
+peers do less: they know neither levels, nor several keys, nor late rows, and are silent when their inputs are. The last
+column is what the state store keeps for each pending operation.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
-import shutil
 import sys
 import tempfile
+import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psutil
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -66,7 +68,9 @@ def joined(operations: DataFrame, events: DataFrame) -> DataFrame:
         & (F.col("at") <= F.col("deadline")),
         "leftOuter",
     )
-    return met.dropDuplicates(["op_id", "submitted_at"]).select("op_id", "submitted_at", "at", "key")
+    # A stream may have one event time only, so the other becomes a number.
+    once = met.withColumn("at", F.unix_millis("at")).dropDuplicates(["op_id", "submitted_at"])
+    return once.select("op_id", "submitted_at", "at", "key")
 
 
 class PerKey(StatefulProcessor):
@@ -76,7 +80,7 @@ class PerKey(StatefulProcessor):
         self._handle = handle
         self._wait = handle.getValueState("wait", "op_id string, submitted bigint, deadline bigint")
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: ARG002
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         first: int | None = None
         for row in rows:
             if row.op_id is not None:
@@ -89,7 +93,7 @@ class PerKey(StatefulProcessor):
             self._wait.clear()
             yield Row(op_id=kept[0], finished=first, outcome="completed")
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         if (kept := self._wait.get()) is not None:
             self._wait.clear()
             yield Row(op_id=kept[0], finished=kept[2], outcome="expired")
@@ -118,9 +122,17 @@ def per_key(operations: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFrame, DataFrame], DataFrame]) -> float:
-    """Rows a second."""
+class Speed(NamedTuple):
+    """Rows a second, by the clock and by processor time."""
 
+    wall: float
+    cpu: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:>8,.0f} {self.cpu:>8,.0f}"
+
+
+def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFrame, DataFrame], DataFrame]) -> Speed:
     def stream(name: str) -> DataFrame:
         schema = spark.read.parquet(str(root / name)).schema
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / name))
@@ -129,15 +141,34 @@ def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFram
     writer = peer(stream("operations"), stream("events")).writeStream.trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(out / "checkpoint")).format("parquet")
     query = writer.option("path", str(out / "outcomes")).start()
+    # The first batch brings what is pending. Those after the last only pass deadlines; they count.
+    commits = out / "checkpoint" / "commits" / "0"
+    while not commits.exists() and query.isActive:
+        time.sleep(0.01)
+    before = cpu_seconds()
     query.awaitTermination()
-    # Not the first batch, which brings what is pending; with the batches that only pass deadlines.
     spent = sum(progress.durationMs["triggerExecution"] for progress in query.recentProgress if progress.batchId > 0)
-    return rows / spent * 1000
+    return Speed(rows / spent * 1000, rows / (cpu_seconds() - before))
 
 
-def state_bytes(root: Path) -> int:
-    state = root / "settled" / "checkpoint" / "state"
-    return sum(path.stat().st_size for path in state.rglob("*") if path.suffix in {".zip", ".changelog", ".sst"})
+def warm_up(spark: SparkSession, slow_rows: int) -> None:
+    """Everything once, so that nobody pays for the compilation of Spark's own code."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        rows = stream_load.write(root / "load", operations=60_000, keys=1, pending=1_000, batches=BATCHES)
+        few = stream_load.write(root / "few", operations=slow_rows // 3, keys=1, pending=100, batches=2)
+        for peer in (settled, joined):
+            measure(spark, root / "load", rows, peer)
+        measure(spark, root / "few", few, per_key)
+
+
+def cpu_seconds() -> float:
+    """Of Spark and all its workers."""
+    total = 0.0
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])
+    return total
 
 
 def session() -> SparkSession:
@@ -166,27 +197,28 @@ def main() -> None:
     asked = parser.parse_args()
     part = 10 if asked.quick else 1
     spark = session()
-    print(f"{'pending':>9} {'keys':>4} {'settle':>9} {'outer join':>10} {'ratio':>6} {'per key':>8}   rows/s")
-    base: float | None = None
-    for pending, keys in [*((int(p), 1) for p in asked.pending.split(",")), (int(asked.pending.split(",")[0]), 3)]:
+    warm_up(spark, asked.slow_rows)
+    print("rows a second, by the clock and by processor time")
+    print(f"{'pending':>9} keys {'settle':>17} {'outer join':>17} {'ratio':>11} {'per key':>17}")
+    first: Speed | None = None
+    sizes = [int(size) // part for size in asked.pending.split(",")]
+    for pending, keys in [*((size, 1) for size in sizes), (sizes[0], 3)]:
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
             rows = stream_load.write(
-                root / "load", operations=asked.operations // part, keys=keys, pending=pending // part, batches=BATCHES
+                root / "load", operations=asked.operations // part // keys, keys=keys, pending=pending, batches=BATCHES
             )
             ours = measure(spark, root / "load", rows, settled)
-            base = base or ours
-            line = f"{pending // part:>9} {keys:>4} {ours:>9,.0f}"
+            first = first or ours
+            line = f"{pending:>9} {keys:>4} {ours}"
             if keys == 1:
                 join = measure(spark, root / "load", rows, joined)
-                line += f" {join:>10,.0f} {ours / join:>6.1f}"
-                small = root / "small"
                 few = stream_load.write(
-                    small, operations=asked.slow_rows // 3, keys=1, pending=min(pending // part, 10_000), batches=1
+                    root / "few", operations=asked.slow_rows // 3, keys=1, pending=min(pending, 10_000), batches=1
                 )
-                line += f" {measure(spark, small, few, per_key):>8,.0f}"
-            print(line + f"   {ours / base:.0%} of the first line")
-            shutil.rmtree(root / "load")
+                slow = measure(spark, root / "few", few, per_key)
+                line += f" {join} {ours.wall / join.wall:>5.1f} {ours.cpu / join.cpu:>5.1f} {slow}"
+            print(f"{line}   {ours.wall / first.wall:.0%} {ours.cpu / first.cpu:.0%} of the first line", flush=True)
     spark.stop()
 
 

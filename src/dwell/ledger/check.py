@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Content = tuple[object, ...]
 
+NULL_NEED = Need(None)
+
 # A Wait, or a plain tuple of the same fields.
 Row = tuple["str | None", "Sequence[Need] | None", "int | None", "int | None", "int | None", "int | None"]
 
@@ -59,7 +61,8 @@ def fault(
 
 
 def _fault_of_needs(needs: Sequence[Need]) -> str | None:
-    has_null = False
+    has_null = has_repeat = False
+    last = None
     for need in needs:
         if need is None:
             has_null = True
@@ -73,13 +76,13 @@ def _fault_of_needs(needs: Sequence[Need]) -> str | None:
             raise InvalidType(f"the key of a need must be a string, not {key!r}")
         if level is not None and not isinstance(level, int):
             raise InvalidType(f"the level of a need must be an integer, not {level!r}")
+        has_repeat = has_repeat or key == last
+        last = key
     if has_null:
         return Reason.KEY_NULL.text()
-    # One need or two, the usual case, are judged without a set.
-    if len(needs) == 1 or (len(needs) == 2 and needs[0][0] != needs[1][0]):
-        return None
-    if len({need[0] for need in needs}) < len(needs):
-        keys = sorted([str(need[0]) for need in needs])
+    # One need or two, the usual case, are judged by neighbours alone.
+    if has_repeat or (len(needs) > 2 and len({need.key for need in needs}) < len(needs)):
+        keys = sorted([str(need.key) for need in needs])
         return Reason.KEY_REPEATED.text(next(a for a, b in pairwise(keys) if a == b))
     return None
 
@@ -127,16 +130,26 @@ def _must_be_null(field: str, value: object, kind: str) -> None:
 
 
 def content(row: Row) -> Content:
-    """What makes two rows under one op_id the same operation: everything but the order of the needs.
+    """What makes two rows under one op_id the same operation: everything but the order of the needs."""
+    _, needs, delay_ms, submitted_at_ms, quorum, volume = row
+    if needs is None:
+        return (submitted_at_ms, delay_ms, quorum, volume, None)
+    flat: list[object] = [submitted_at_ms, delay_ms, quorum, volume]
+    for need in needs if len(needs) == 1 else sorted(needs, key=_need_order):
+        # A null in place of a need is read as a need with a null key.
+        key, level = need or NULL_NEED
+        flat.append(key)
+        flat.append(level)
+    return tuple(flat)
 
-    Contents of rows without faults compare in the order of the contract's "First": time, delay, needs, quorum, volume,
-    null before any value.
-    """
+
+def order(row: Row) -> tuple[object, ...]:
+    """Sorts rows by the contract's "First": time, delay, needs, quorum, volume, null before any value."""
     _, needs, delay_ms, submitted_at_ms, quorum, volume = row
     return (
         _null_first(submitted_at_ms),
         _null_first(delay_ms),
-        (needs is not None, tuple(sorted([_need_order(need) for need in needs or ()]))),
+        tuple(sorted([_need_order(need) for need in needs or ()])),
         _null_first(quorum),
         _null_first(volume),
     )
@@ -146,9 +159,6 @@ def _null_first(value: int | None) -> tuple[bool, int]:
     return (value is not None, value or 0)
 
 
-def _need_order(need: tuple[str | None, int | None] | None) -> tuple[bool, str, bool, int]:
-    # A null in place of a need is read as a need with a null key.
-    if need is None:
-        return (False, "", False, 0)
-    key, level = need
+def _need_order(need: Need | None) -> tuple[bool, str, bool, int]:
+    key, level = need or NULL_NEED
     return (key is not None, key or "", level is not None, level or 0)

@@ -1,7 +1,7 @@
 # Types for the compiled build of engine.py.
 cimport cython
 
-from dwell.ledger.check cimport fault
+from dwell.ledger.check cimport content, fault
 from dwell.ledger.operation cimport Bucket, Key, Operation
 
 
@@ -23,7 +23,7 @@ cdef class Engine:
     cdef public dict operations
     cdef dict _refused
     cdef list _ripe
-    cdef bint _lean
+    cdef dict _young
     cdef bint _forgets_keys
     cdef long long _key_retention_ms
     cdef object _levelled
@@ -36,7 +36,6 @@ cdef class Engine:
     cdef _forget_keys(self)
     cdef _forget_operations(self)
     cdef bint _is_stale(self, Key key)
-    cdef _remember(self, past)
     @cython.locals(op=Operation)
     cpdef Operation open(self, row)
     @cython.locals(op=Operation)
@@ -75,7 +74,6 @@ cdef class Engine:
     cdef _bury(self, Key key)
 
 
-cdef _row(past)
 @cython.locals(op=Operation)
 cdef bint _is_awaited(tuple entry, Key key)
 cdef bint _is_threshold(Operation op, Key key, threshold)

@@ -54,13 +54,10 @@ class Engine:
     """Decides outcomes.
 
     The level of a key nobody waits for is remembered for `key_retention_ms` after the key's last event, the op_id of a
-    settled operation for `op_retention_ms` after its outcome; None: for ever. With `lean`, only the row of a settled
-    operation is remembered, not the operation with its outcome.
+    settled operation for `op_retention_ms` after its outcome; None: for ever.
     """
 
-    def __init__(
-        self, key_retention_ms: int | None = None, op_retention_ms: int | None = None, lean: bool = False
-    ) -> None:
+    def __init__(self, key_retention_ms: int | None = None, op_retention_ms: int | None = None) -> None:
         self.now_ms = BEFORE_ALL
         self.settled: list[Operation] = []  # decided since the host last took them
         self.opened = self.completed = self.expired = self.rejected = self.cancelled = self.pending = 0
@@ -68,16 +65,16 @@ class Engine:
         self.keys: dict[str, Key] = {}
         self.buckets: dict[int, Bucket] = {}
         self.deadlines: list[int] = []  # heap of the buckets' deadlines, and of some that are no more
-        self.operations: dict[str, Operation | Row] = {}  # the first under each op_id
+        self.operations: dict[str, Operation | Row] = {}  # the first under each op_id; once settled, only its row
+        self._young: dict[str, Operation] = {}  # submitted and settled in this instant: it may still be repeated
         self._refused: dict[str, dict[Content, Operation]] = {}  # the rejected ones of an op_id
         self._ripe: list[Operation] = []
-        self._lean = lean
         self._forgets_keys = key_retention_ms is not None
         self._key_retention_ms = key_retention_ms or 0
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
         self._forgets_operations = op_retention_ms is not None
         self._op_retention_ms = op_retention_ms or 0
-        self._past: deque[tuple[int, Operation | Row]] = deque()  # (when to forget, operation)
+        self._past: deque[tuple[int, str, Row]] = deque()  # (when to forget, op_id, row)
 
     # -- time
 
@@ -87,6 +84,8 @@ class Engine:
             if self.deadlines and self.deadlines[0] < now_ms:
                 self.expire(now_ms - 1)
             self.now_ms = now_ms
+            if self._young:
+                self._young.clear()
             if self._levelled:
                 self._forget_keys()
             if self._past:
@@ -103,29 +102,23 @@ class Engine:
 
     def _forget_operations(self) -> None:
         while self._past and self._past[0][0] < self.now_ms:
-            past = self._past.popleft()[1]
-            row = _row(past)
-            op_id = row[0] or ""
+            _, op_id, past = self._past.popleft()
             if self.operations.get(op_id) is past:
                 del self.operations[op_id]
             else:
                 refused = self._refused[op_id]
-                del refused[content(row)]
+                del refused[content(past)]
                 if not refused:
                     del self._refused[op_id]
 
     def _is_stale(self, key: Key) -> bool:
         return self._forgets_keys and key.seen_at + self._key_retention_ms < self.now_ms and key.is_idle()
 
-    def _remember(self, past: Operation | Row) -> None:
-        if self._forgets_operations:
-            self._past.append((self.now_ms + self._op_retention_ms, past))
-
     # -- operations
 
     def open(self, row: Row) -> Operation | None:
-        """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats, None if the engine
-        is lean and that one is settled.
+        """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats; None if that one
+        was settled before this instant.
         """
         op = self._admit(row)
         if op is not None and op.outcome is None and op.keys is None:
@@ -136,18 +129,18 @@ class Engine:
         """Judge a row. The operation is new (no outcome, no keys yet), rejected, or the one this row repeats."""
         op_id, needs, delay_ms, submitted_at_ms, quorum, volume = row
         reason = fault(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-        if reason is not None:
-            return self._refuse(row, reason)
-        first = self.operations.get(op_id)  # type: ignore[arg-type]  # no fault: nothing is null
+        if reason is not None or op_id is None:
+            return self._refuse(row, reason or "")
+        first = self.operations.get(op_id)
         if first is None:
             op = Operation(row, op_id, needs, submitted_at_ms, self.opened)  # type: ignore[arg-type]
-            self.operations[op.op_id] = op
+            self.operations[op_id] = op
             self.opened += 1
             self.pending += 1
             return op
-        if content(_row(first)) == content(row):
+        if content(row) == content(first.row if isinstance(first, Operation) else first):
             self.repeated += 1
-            return first if isinstance(first, Operation) else None
+            return first if isinstance(first, Operation) else self._young.get(op_id)
         return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
 
     def _refuse(self, row: Row, reason: str) -> Operation:
@@ -159,7 +152,8 @@ class Engine:
             if known is not op:
                 self.repeated += 1
                 return known
-            self._remember(op)
+            if self._forgets_operations:
+                self._past.append((self.now_ms + self._op_retention_ms, op_id, row))
         op.outcome = Outcome(op_id, REJECTED, reason=reason)
         self.opened += 1
         self.rejected += 1
@@ -339,10 +333,11 @@ class Engine:
         waited_ms = finished_at_ms - op.submitted_at_ms
         op.outcome = new_row(Outcome, (op.op_id, outcome, finished_at_ms, waited_ms, completed_by, None))
         self._leave(op)
-        if self._lean:
-            self.operations[op.op_id] = op.row
+        self.operations[op.op_id] = op.row
         if self._forgets_operations:
-            self._remember(op.row if self._lean else op)
+            self._past.append((self.now_ms + self._op_retention_ms, op.op_id, op.row))
+        if op.submitted_at_ms == self.now_ms:
+            self._young[op.op_id] = op
         self.settled.append(op)
 
     def _last_to_rise(self, op: Operation) -> str:
@@ -417,10 +412,6 @@ class Engine:
             heapify(key.levels)
             key.signals = [op for op in key.signals if op.outcome is None]
             key.dead = 0
-
-
-def _row(past: Operation | Row) -> Row:
-    return past.row if isinstance(past, Operation) else past
 
 
 def _is_awaited(entry: tuple[int, int, Operation], key: Key) -> bool:

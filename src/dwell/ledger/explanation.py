@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dwell.ledger.operation import Operation
-    from dwell.ledger.value import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +21,7 @@ class NeedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The state of one operation. Of one that is settled, the outcome says what there is to say: `needs` is empty."""
+    """The state of one operation that waits."""
 
     op_id: str
     submitted_at_ms: int
@@ -31,11 +30,8 @@ class Explanation:
     required: int | None  # so many needs must be met; None with a volume
     volume: int | None
     volume_reached: int | None  # the sum so far; None without a volume
-    outcome: Outcome | None
 
     def __str__(self) -> str:
-        if self.outcome is not None:
-            return f"{self.op_id}: {self.outcome.outcome} at {self.outcome.finished_at_ms}"
         met = [need.key for need in self.needs if need.met_since_ms is not None]
         open_ = [need.key for need in self.needs if need.met_since_ms is None]
         if self.volume is not None:
@@ -69,5 +65,4 @@ def explain(operation: Operation) -> Explanation:
         required=None if volume is not None else quorum or len(operation.needs),
         volume=volume,
         volume_reached=None if volume is None else reached,
-        outcome=operation.outcome,
     )

@@ -115,7 +115,7 @@ class Ledger:
         return Ticket(self, operation)
 
     def explain(self, op_id: str) -> Explanation | None:
-        """What the operation waits for and what is met, since when; None if the ledger does not know the op_id."""
+        """What the operation waits for and what is met, since when; None if none of that op_id waits."""
         with self._lock:
             operation = self._engine.operations.get(op_id)
             return explain(operation) if isinstance(operation, Operation) else None

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger.check import content, is_usable_event, is_usable_time
+from dwell.ledger.check import is_usable_event, is_usable_time, order
 from dwell.ledger.engine import Engine
 from dwell.ledger.operation import Operation
 from dwell.ledger.reason import MAX_MS, MIN_MS
@@ -25,6 +25,7 @@ Row = TypeVar("Row", Wait, Event)
 
 NEVER = MAX_MS + 1
 END: tuple[int, list[Wait]] = (NEVER, [])
+LAST = ("", NEVER, None)
 
 
 def replay(
@@ -50,7 +51,7 @@ def replay(
     `as_of_ms`: only what is known at that moment counts, and what is undecided then is pending. Without it time runs on
     to the end and nothing is.
     """
-    engine = Engine(key_retention_ms, op_retention_ms, lean=True)
+    engine = Engine(key_retention_ms, op_retention_ms)
     return Replay(engine, waits, events, MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS), in_order)
 
 
@@ -80,10 +81,9 @@ class Replay(Iterator[Outcome]):
         op: Operation
         outcome: Any  # never None: these are settled
         batches = _instants(_ascending(waits, SUBMITTED_AT, self._in_order))
-        rows = _ascending(events, AT, self._in_order)
+        rows: Iterator[Any] = _ascending(events, AT, self._in_order)
         batch_ms, batch = next(batches, END)
-        event: Any = next(rows, None)
-        event_ms = NEVER if event is None else event[AT]
+        key, event_ms, level = next(rows, LAST)
         while (now_ms := batch_ms if batch_ms < event_ms else event_ms) <= self._end_ms:
             engine.at(now_ms)
             if batch_ms == now_ms:
@@ -91,10 +91,8 @@ class Replay(Iterator[Outcome]):
                     engine.open(wait)
                 batch_ms, batch = next(batches, END)
             while event_ms == now_ms:
-                key, _, level = event
                 engine.record(key, level)
-                event = next(rows, None)
-                event_ms = NEVER if event is None else event[AT]
+                key, event_ms, level = next(rows, LAST)
             engine.settle()
             if engine.settled:
                 settled = engine.settled
@@ -150,8 +148,10 @@ def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
     """The rows of each instant; of those with the same op_id the contract's first comes first."""
     batch: list[Wait] = []
     batch_ms: Any = NEVER
+    wait_ms: Any
     for wait in waits:
-        wait_ms: Any = wait[SUBMITTED_AT]
+        # Unpacked, not indexed: the index of a named tuple is slow in compiled code.
+        _, _, _, wait_ms, _, _ = wait
         if wait_ms != batch_ms:
             if batch:
                 yield batch_ms, _first_first(batch)
@@ -164,5 +164,5 @@ def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
 
 def _first_first(batch: list[Wait]) -> list[Wait]:
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
-        return sorted(batch, key=content)
+        return sorted(batch, key=order)
     return batch

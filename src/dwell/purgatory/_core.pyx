@@ -41,6 +41,7 @@ cdef extern from "Python.h":
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible) nogil
     void PyThread_release_lock(PyThread_type_lock lock) nogil
     int PyErr_CheckSignals() except -1
+    PyObject *type_lookup "_PyType_Lookup"(type operation_class, str name)
     # As declared in Cython it would take a reference first.
     Py_ssize_t reference_count "Py_REFCNT"(PyObject *of)
 
@@ -249,8 +250,8 @@ cdef class DelayedOperation(TimerTask):
 
     def __init__(self, delay_ms, lock=None):
         init_task(self, delay_ms)
-        if type(self) is not known_class:
-            check_class(type(self))
+        if type_lookup(type(self), "try_complete") is <PyObject *> NO_CONDITION:
+            raise InvalidArgument(f"{type(self).__name__} must override try_complete()")
         self.given_lock = lock
         self.started_ms = NOT_STARTED
 
@@ -298,16 +299,7 @@ cdef class DelayedOperation(TimerTask):
         return f"<{type(self).__name__} delay_ms={self.delay_ms} {state}>"
 
 
-# The class of the operation made last, so that most need no look at what they override.
-cdef type known_class = None
-
-
-cdef int check_class(type operation_class) except -1:
-    global known_class
-    if operation_class.try_complete is DelayedOperation.try_complete:
-        raise InvalidArgument(f"{operation_class.__name__} must override try_complete()")
-    known_class = operation_class
-    return 0
+cdef object NO_CONDITION = DelayedOperation.__dict__["try_complete"]
 
 
 cdef inline int take(DelayedOperation self) except -1:
@@ -943,7 +935,7 @@ cdef int start_timer(PurgatoryCore self, DelayedOperation operation) except -1:
     cdef int64_t now_ms
     try:
         if self.timer_core is not None:
-            now_ms = self.timer_core.now()
+            now_ms = self.timer_core.start()
             operation.started_ms = now_ms
             self.timer_core.add_at(operation, later(now_ms, operation.delay_ms), now_ms)
         else:

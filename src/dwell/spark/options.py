@@ -20,7 +20,8 @@ class SettleOptions:
     remember            how long after its outcome an op_id is known, so that a repeat or another operation under it is
                         seen as such. None: as long as `lateness`.
     forget_keys_after   a key without events for this long, by event time, loses its level. None: levels are kept.
-    late_events         add a row to the output for each event that came too late; see `dwell.spark.stream.late`.
+    late_events         add a column `late`, and a row for each event that came too late: `late` is the event, the other
+                        columns an outcome it would have changed to, if any. Outcomes have a null there.
     """
 
     lateness: timedelta = timedelta(seconds=10)

@@ -82,6 +82,8 @@ cdef class TimerCore:
     cdef int64_t lateness[22]
 
     cdef int64_t now(self) except? -1
+    # The moment a delay counts from.
+    cdef int64_t start(self) except? -1
     cdef int add_at(self, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1
 
 

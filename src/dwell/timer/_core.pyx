@@ -125,6 +125,12 @@ cdef inline int64_t to_ms(str name, value) except? -1:
     return milliseconds(name, value)
 
 
+cdef inline int64_t monotonic_ns() noexcept:
+    cdef timespec time
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return <int64_t> time.tv_sec * 1000000000 + time.tv_nsec
+
+
 cdef class TimerTask:
     """Runs once, `delay_ms` after it is added to a timer. Give a callback, or subclass and override `run()`.
 
@@ -238,7 +244,7 @@ cdef class TimerCore:
         """Let `task` run `task.delay_ms` from now, O(1). One that waits already is moved. After close: `Closed`."""
         if not isinstance(task, TimerTask):
             raise InvalidType(f"add takes a TimerTask, not {type(task).__name__}: {task!r}")
-        cdef int64_t now_ms = self.now()
+        cdef int64_t now_ms = self.start()
         self.add_at(<TimerTask> task, later(now_ms, (<TimerTask> task).delay_ms), now_ms)
 
     def schedule(self, delay_ms, callback):
@@ -246,7 +252,7 @@ cdef class TimerCore:
         if callback is None:
             raise InvalidArgument("schedule needs a callback")
         cdef TimerTask task = TimerTask.__new__(TimerTask)
-        cdef int64_t now_ms = self.now()
+        cdef int64_t now_ms = self.start()
         task.delay_ms = to_ms("delay_ms", delay_ms)
         task.callback = callback
         task.flags = READY
@@ -272,7 +278,7 @@ cdef class TimerCore:
             raise InvalidType(f"tokens has {given.shape[0]} items, delays_ms has {count}")
         cdef array.array handles = array.clone(INT64S, count, zero=False)
         cdef int64_t *handle = <int64_t *> handles.data.as_voidptr
-        cdef int64_t now_ms = self.now()
+        cdef int64_t now_ms = self.start()
         cdef int64_t next_expiration = FOREVER_MS if self.queue_count == 0 else self.queue[0].expiration
         cdef Node *node
         if self._closed:
@@ -420,11 +426,15 @@ cdef class TimerCore:
 
     # Inside
 
-    cdef int64_t now(self) except? -1:
-        cdef timespec time
+    cdef int64_t start(self) except? -1:
         if self.clock_kind == SYSTEM_CLOCK:
-            clock_gettime(CLOCK_MONOTONIC, &time)
-            return <int64_t> time.tv_sec * 1000 + time.tv_nsec // 1000000
+            # The end of the millisecond that runs, as in `SystemClock.end_ms`.
+            return (monotonic_ns() + 999999) // 1000000
+        return self.now()
+
+    cdef int64_t now(self) except? -1:
+        if self.clock_kind == SYSTEM_CLOCK:
+            return monotonic_ns() // 1000000
         if self.clock_kind == MANUAL_CLOCK:
             return self.clock._now_ms
         return self.clock.now_ms()

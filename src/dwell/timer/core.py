@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import SupportsIndex
 
-from dwell.clock import Clock
+from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.timer.delay import FOREVER_MS, at_least, int64s, milliseconds
 from dwell.timer.delay_queue import DelayQueue
@@ -41,6 +41,7 @@ class TimerCore:
         self.tick_ms = at_least("tick_ms", tick_ms, 1)
         self.wheel_size = at_least("wheel_size", wheel_size, 2)
         self.clock = clock
+        self._start_ms = clock.end_ms if isinstance(clock, SystemClock) else clock.now_ms
         self._closed = False
         self._counter = TaskCounter()
         self._lock = self._counter.lock
@@ -65,8 +66,8 @@ class TimerCore:
         """Let `task` run `task.delay_ms` from now, O(1). One that waits already is moved. After close: `Closed`."""
         if not isinstance(task, TimerTask):
             raise InvalidType(f"add takes a TimerTask, not {type(task).__name__}: {task!r}")
-        now_ms = self.clock.now_ms()
-        self._add_at(task, min(now_ms + task.delay_ms, FOREVER_MS), now_ms)
+        start_ms = self._start_ms()
+        self._add_at(task, min(start_ms + task.delay_ms, FOREVER_MS), start_ms)
 
     def schedule(self, delay_ms: SupportsIndex, callback: Callable[[], object]) -> TimerTask:
         """Make a `TimerTask` of `callback` and add it, in one call; returns the task, to cancel it by."""

@@ -1,4 +1,4 @@
-"""`python -m tests.spark.stream.cluster_job ROOT`: `job.py` on two executors of their own that get dwell as a zip file."""
+"""`python -m tests.spark.stream.cluster_job ROOT`: `job.py` on two executors that get dwell as a zip file."""
 
 from __future__ import annotations
 

@@ -60,6 +60,8 @@ class Feed:
             hidden.rename(path)
 
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
+        """With watermarks of Spark's own, which must not matter."""
+
         def stream(name: str, schema: str) -> DataFrame:
             reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
             return reader.parquet(str(self.root / name))
@@ -71,8 +73,10 @@ class Feed:
         )
         events = stream("events", "key string, ms bigint, level bigint")
         return (
-            ops.withColumn("submitted_at", F.timestamp_millis("ms")).drop("ms"),
-            events.withColumn("at", F.timestamp_millis("ms")).drop("ms"),
+            ops.withColumn("submitted_at", F.timestamp_millis("ms"))
+            .drop("ms")
+            .withWatermark("submitted_at", "0 seconds"),
+            events.withColumn("at", F.timestamp_millis("ms")).drop("ms").withWatermark("at", "0 seconds"),
         )
 
 

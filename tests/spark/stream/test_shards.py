@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from dwell.ledger import Event, Outcome, Wait, replay
+from dwell.ledger import Event, Need, Outcome, Wait, replay
 from dwell.ledger.check import content, fault, is_usable_event, is_usable_time
 from dwell.ledger.reason import Reason
 from dwell.spark.stream import journal
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 FAR_MS = 4 * LAST_MS
 
-SEEDS, LATE_SEEDS = 150, 60
+SEEDS, LATE_SEEDS = 100, 40
 
 
 def terms(lateness_ms: int = 0, *, shards: int = 3, remember_ms: int = 0, late_events: bool = False) -> Terms:
@@ -146,3 +147,54 @@ def firsts(waits: Sequence[Wait], events: Sequence[Event], until: int) -> list[O
     """What is known of each op_id's own operation once everything before `until` is."""
     known = [wait for wait in waits if (wait.submitted_at_ms or 0) < until]
     return [one for one in replay(known, events, as_of_ms=until - 1) if one.outcome != "rejected"]
+
+
+def test_what_is_not_due_is_not_read() -> None:
+    shards = Shards(terms(shards=1))
+    shards.batch([Wait(f"op{i}", [Need(f"k{i}")], 1000, 0) for i in range(50)], [Event("x", 1)])
+    shards.batch([Wait("mover", [Need("m")], 1000, 5)], [Event("x", 5)])
+    before = [journal.reads for journal in shards.keys + shards.ops]
+    for now_ms in range(10, 20):
+        assert shards.batch([], [], now_ms) == []
+    assert [journal.reads for journal in shards.keys + shards.ops] == before
+    assert shards.pending == 51
+
+
+def test_a_repeat_within_memory_changes_nothing_and_one_beyond_it_is_too_late() -> None:
+    wait = Wait("a", [Need("k")], 5, 0)
+    shards = Shards(terms(remember_ms=100))
+    said = shards.batch([wait], [Event("k", 1)]) + shards.batch([Wait("b", [Need("z")], 0, 50)], [Event("z", 50)])
+    assert [(one.op_id, one.outcome) for one in said] == [("a", "completed")]
+    assert shards.batch([wait, wait], [Event("k", 1)]) == []
+    # Another content under the same op_id is seen as such while the first is remembered.
+    other = Wait("a", [Need("k")], 7, 60)
+    shards.batch([other], [Event("z", 61)])
+    said = shards.batch([Wait("c", [Need("z")], 0, 70)], [Event("z", 70)])
+    assert {(one.op_id, one.reason) for one in said if one.outcome == "rejected"} == {
+        ("a", Reason.CONTENT_DIFFERS.text("a"))
+    }
+
+
+def test_keys_are_forgotten_when_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
+    for forget_ms, outcome in ((None, "completed"), (100, "expired")):
+        shards = Shards(replace(terms(), forget_keys_after_ms=forget_ms))
+        shards.batch([Wait("x", [Need("x")], 0, 0)], [Event("k", 0, 7)])
+        shards.batch([Wait("y", [Need("x")], 0, 500)], [Event("x", 500)])
+        late = shards.batch([Wait("late", [Need("k", 7)], 10, 600)], [Event("x", 600)])
+        late += shards.batch([Wait("z", [Need("x")], 0, 900)], [Event("x", 900)])
+        assert {one.outcome for one in late if one.op_id == "late"} == {outcome}
+
+
+def test_terms_other_than_shards_may_change_on_the_way() -> None:
+    for seed in range(30):
+        rng = Random(seed)
+        waits, events = history(rng, 12)
+        shards = Shards(terms(5, remember_ms=10**15))
+        rows = arrivals(rng, waits, events, 5)
+        said = []
+        for part in range(4):
+            shards.terms = replace(shards.terms, lateness_ms=rng.randint(5, 50), late_events=rng.random() < 0.5)
+            said += shards.batch(*split(rows[part * len(rows) // 4 : (part + 1) * len(rows) // 4]))
+        said += shards.batch([], [], FAR_MS) + shards.batch([], [], FAR_MS + 10)
+        assert Counter(said) == Counter(replay(waits, events)), f"seed {seed}"

@@ -67,7 +67,7 @@ def stirred(all_: Operations, since: int, until: int) -> Operations:
 def decide(asked: Operations, until: int) -> Decisions:
     """The state of each operation at `until`; all operations under one op_id must be among the ones asked about."""
     ops = asked.ops.take(pa.array(distinct(ints(asked.ops, "hash"), ints(asked.ops, "tag"))))
-    ops = where(ops, ~_repeats(ops, asked.known))
+    ops = where(ops, ~alike(ops, asked.known))
     first = _first(ops, asked.known)
     done, by = _done(ops, asked.met)
     done = np.where(first, done, NEVER)
@@ -88,16 +88,16 @@ def decide(asked: Operations, until: int) -> Decisions:
     )
 
 
-def _repeats(ops: pa.RecordBatch, known: pa.RecordBatch) -> Mask:
-    """Which are remembered with the same content."""
-    if not known.num_rows:
-        return np.zeros(ops.num_rows, np.bool_)
-    pairs = set(zip(ints(known, "hash").tolist(), ints(known, "tag").tolist(), strict=True))
-    return np.fromiter(
-        (pair in pairs for pair in zip(ints(ops, "hash").tolist(), ints(ops, "tag").tolist(), strict=True)),
-        np.bool_,
-        ops.num_rows,
-    )
+def alike(ops: pa.RecordBatch, others: pa.RecordBatch) -> Mask:
+    """Which operations are among the others, by op_id and content."""
+    found = among(ops.column("hash"), others.column("hash")).copy()
+    places = np.flatnonzero(found)
+    if len(places):
+        others = where(others, among(others.column("hash"), ops.column("hash")))
+        there = set(zip(ints(others, "hash").tolist(), ints(others, "tag").tolist(), strict=True))
+        here = zip(ints(ops, "hash")[places].tolist(), ints(ops, "tag")[places].tolist(), strict=True)
+        found[places] = [pair in there for pair in here]
+    return found
 
 
 def _first(ops: pa.RecordBatch, known: pa.RecordBatch) -> Mask:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dwell.errors import InvalidArgument
-from dwell.spark.stream.table import empty, from_text, joined, to_text
+from dwell.spark.stream.table import empty, fitted, from_text, joined, to_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,12 +58,13 @@ class StateJournal:
         kept = self._snapshot.get()
         if kept is None:
             return {name: empty(schema) for name, schema in self._schemas.items()}
-        return {name: from_text(text) for name, text in zip(self._schemas, kept, strict=True)}
+        texts = zip(self._schemas.items(), kept, strict=True)
+        return {name: fitted(from_text(text), schema) for (name, schema), text in texts}
 
     def log(self) -> Tables:
         kept: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._log_schemas}
         for name, text in self._log.get():
-            kept[name].append(from_text(text))
+            kept[name].append(fitted(from_text(text), self._log_schemas[name]))
         return {name: joined(kept[name], schema) for name, schema in self._log_schemas.items()}
 
     def append(self, tables: Tables) -> None:

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from dwell.ledger.reason import MAX_MS, Reason
 from dwell.ledger.value import REJECTED
 from dwell.spark.stream.clock import START
-from dwell.spark.stream.decide import Decisions, Operations, deadlines, decide, fold, stirred
+from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, stirred
 from dwell.spark.stream.journal import Header, Journal, is_long, opened
 from dwell.spark.stream.late import LATE, SHOWN, changed
 from dwell.spark.stream.meet import distinct
-from dwell.spark.stream.table import KNOWN, MET, among, empty, ints, joined, present, where
+from dwell.spark.stream.table import KNOWN, MET, empty, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, since: int) ->
     named = pc.fill_null(pc.not_equal(ops.column("op_id"), ""), False).to_numpy(zero_copy_only=False)
     once = np.zeros(ops.num_rows, np.bool_)
     once[distinct(ints(ops, "hash"), ints(ops, "tag"))] = True
-    repeats = _pairs(ops, known.ops) | _pairs(ops, known.known)
+    repeats = alike(ops, known.ops) | alike(ops, known.known)
     ops = where(ops, ~named | (once & ~repeats))
     named = pc.fill_null(pc.not_equal(ops.column("op_id"), ""), False)
     late = pc.binary_join_element_wise(Reason.TOO_LATE.value, pc.cast(ops.column("submitted"), pa.string()), ": ")
@@ -141,14 +141,6 @@ def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, since: int) ->
         schema=KNOWN,
     )
     return outcomes, remembered.filter(named)
-
-
-def _pairs(ops: pa.RecordBatch, others: pa.RecordBatch) -> Mask:
-    """Which operations are among the others, by op_id and content."""
-    others = where(others, among(others.column("hash"), ops.column("hash")))
-    there = set(zip(ints(others, "hash").tolist(), ints(others, "tag").tolist(), strict=True))
-    here = zip(ints(ops, "hash").tolist(), ints(ops, "tag").tolist(), strict=True)
-    return np.fromiter((pair in there for pair in here), np.bool_, ops.num_rows)
 
 
 def outcome_schema(ops: pa.Schema) -> pa.Schema:

@@ -12,7 +12,7 @@ from dwell.spark.stream.clock import EVENTS, OPERATIONS
 from dwell.spark.stream.journal import StateJournal
 from dwell.spark.stream.keys import KeyRows
 from dwell.spark.stream.operations import OperationRows, snapshot_schemas
-from dwell.spark.stream.table import dump, ints, load, shares
+from dwell.spark.stream.table import dump, fitted, ints, load, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ class OperationProcessor(StatefulProcessor):
             aside += row.aside
             late += row.late
             if row.ops is not None:
-                given.ops.append(load(row.ops))
+                given.ops.append(fitted(load(row.ops), self._schema))
             if row.met is not None:
                 given.met.append(load(row.met))
             if row.shown is not None:

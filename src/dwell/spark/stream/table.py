@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dwell.errors import InvalidArgument
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -90,6 +92,16 @@ def where(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
     if mask.all():
         return batch
     return batch.filter(pa.array(mask))
+
+
+def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows in this schema, details of which may depend on the session's settings."""
+    if batch.schema.equals(schema):
+        return batch
+    try:
+        return batch.cast(schema)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise InvalidArgument(f"operations has other columns than the checkpoint was started with: {error}") from error
 
 
 def among(column: pa.Array, values: pa.Array) -> Mask:

@@ -1,0 +1,65 @@
+"""The watermark: moved by rows, by silence, and never by the query's own absence."""
+
+from __future__ import annotations
+
+from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat, Clock
+
+
+def beat(now_ms: int | None = None, *, operations: int | None = None, events: int | None = None) -> Beat:
+    one = Beat(now_ms=now_ms)
+    for source, latest_ms in ((OPERATIONS, operations), (EVENTS, events)):
+        one.saw(source, 0 if latest_ms is None else 1, latest_ms)
+    return one
+
+
+def watermarks(*beats: Beat, lateness_ms: int = 10, idle_after_ms: int | None = 100) -> list[int]:
+    clock = Clock()
+    said = []
+    for one in beats:
+        clock.advance(one, lateness_ms=lateness_ms, idle_after_ms=idle_after_ms)
+        said.append(clock.watermark_ms)
+    return said
+
+
+def test_the_slower_source_counts_and_it_never_falls() -> None:
+    assert watermarks(
+        beat(operations=50), beat(events=40), beat(events=200), beat(operations=45, events=45), beat(operations=90)
+    ) == [START, 30, 40, 40, 80]
+
+
+def test_a_source_never_heard_of_holds_everything_until_it_is_idle() -> None:
+    assert watermarks(beat(1000, operations=990), beat(1050), beat(1099), beat(1100)) == [START, START, START, 1000]
+
+
+def test_with_one_source_quiet_the_other_one_leads() -> None:
+    rows = [beat(now, operations=now - 5) for now in range(1000, 1400, 50)]
+    rows[0].saw(EVENTS, 1, 990)
+    # Events stop at 990. From 1100 on they are idle and stand at the wall clock less 100.
+    assert watermarks(*rows) == [980, 980, 1000, 1050, 1100, 1150, 1200, 1250]
+
+
+def test_in_silence_it_follows_the_wall_clock() -> None:
+    assert watermarks(
+        beat(1000, operations=1000, events=1000), beat(1090), beat(1100), beat(1150), beat(1160, events=1155)
+    ) == [990, 990, 1000, 1050, 1060]
+
+
+def test_old_rows_that_keep_coming_are_no_silence() -> None:
+    rows = [beat(10**12 + now, operations=now, events=now) for now in range(0, 500, 50)]
+    assert watermarks(*rows)[-1] == 440
+
+
+def test_time_while_the_query_was_down_is_no_silence() -> None:
+    down_ms = 10**6
+    assert watermarks(
+        beat(1000, operations=1000, events=1000),
+        # The first batch after a restart finds nothing of one source, and the other one far behind.
+        beat(down_ms, events=1100),
+        beat(down_ms + 50, events=1200),
+        beat(down_ms + 99, operations=1150, events=1300),
+    ) == [990, 990, 990, 1140]
+
+
+def test_without_idle_after_only_rows_count() -> None:
+    quiet = [beat(10**9 + now) for now in range(0, 1000, 10)]
+    assert set(watermarks(beat(0, operations=50, events=50), *quiet, idle_after_ms=None)) == {40}

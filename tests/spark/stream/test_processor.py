@@ -1,0 +1,66 @@
+"""The processors in Spark's own tester, without a JVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.tws_tester import TwsTester
+
+from dwell.errors import InvalidArgument
+from dwell.ledger import Event, Need, Wait
+from dwell.spark.stream.pack import OP_COLUMNS, pack_events, pack_operations
+from dwell.spark.stream.processor import KeyProcessor, OperationProcessor
+from dwell.spark.stream.table import load
+from tests.spark.stream.shards import OPS, number, operation
+from tests.spark.stream.test_shards import terms
+
+
+def packed(waits: list[Wait], events: list[Event]) -> list[Row]:
+    """For one shard."""
+    rows: list[Row] = []
+    if waits:
+        ops = pa.concat_batches([operation(wait) for wait in waits])
+        hashes = pa.array([[number(need.key) for need in wait.needs or []] for wait in waits], pa.list_(pa.int64()))
+        batch = pa.RecordBatch.from_arrays([*ops.columns, hashes], names=[*OP_COLUMNS, "key_hashes"])
+        rows += [Row(**row) for one in pack_operations(1)([batch]) for row in one.to_pylist()]
+    if events:
+        heard = [{"key": e.key, "at": e.at_ms, "level": e.level, "hash": number(e.key)} for e in events]
+        schema = pa.schema([("key", pa.string()), ("at", pa.int64()), ("level", pa.int64()), ("hash", pa.int64())])
+        batch = pa.RecordBatch.from_pylist(heard, schema)
+        rows += [Row(**row) for one in pack_events(1)([batch]) for row in one.to_pylist()]
+    return rows
+
+
+def outcomes(news: list[Row]) -> list[tuple[Any, ...]]:
+    return [
+        (row["op_id"], row["outcome"], row["finished"])
+        for one in news
+        if one.outcomes is not None
+        for row in load(one.outcomes).to_pylist()
+    ]
+
+
+def test_rows_in_at_one_end_outcomes_out_at_the_other() -> None:
+    one = terms(shards=1)
+    keys, operations = TwsTester(KeyProcessor(one)), TwsTester(OperationProcessor(one, OPS))
+
+    def batch(waits: list[Wait], events: list[Event]) -> list[Row]:
+        return operations.test(0, keys.test(0, packed(waits, events)))
+
+    waits = [Wait("a", [Need("k", 3)], 10, 0), Wait("b", [Need("k"), Need("l")], 10, 0)]
+    news = batch(waits, [Event("k", 4, 5)])
+    assert outcomes(news) == []
+    assert [row.pending for row in news] == [2]
+    news = batch([Wait("c", [Need("c")], 10, 20)], [Event("x", 20)])
+    assert sorted(outcomes(news)) == [("a", "completed", 4), ("b", "expired", 10)]
+    assert [row.pending for row in news] == [1]
+
+
+def test_state_written_under_other_terms_is_refused() -> None:
+    tester = TwsTester(KeyProcessor(terms(shards=1)))
+    tester.updateValueState("keys_header", 0, ('{"format": 0, "shards": 1}',))
+    with pytest.raises(InvalidArgument, match="state of format 0"):
+        tester.test(0, packed([], [Event("k", 1)]))
