@@ -30,7 +30,8 @@ def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # n
     @contextmanager
     def shared(args: object, *, stream: bool = False) -> Iterator[SparkSession]:
         own = spark.newSession()
-        own.conf.set("spark.sql.session.timeZone", "UTC")
+        for name, value in session.TIMES.items():
+            own.conf.set(name, value)
         own.conf.set("spark.sql.shuffle.partitions", "2")
         if stream:
             own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
@@ -95,7 +96,15 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     (tmp_path / "events").mkdir()
     shop.operations.rename(tmp_path / "ops" / "1.parquet")
     shop.events.rename(tmp_path / "events" / "1.parquet")
-    argv = ("settle", tmp_path / "ops", tmp_path / "events", "--stream", "--once", "--lateness", "0s")
+    argv: tuple[object, ...] = (
+        "settle",
+        tmp_path / "ops",
+        tmp_path / "events",
+        "--stream",
+        "--once",
+        "--lateness",
+        "0s",
+    )
     argv = (*argv, "--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out")
     first = dwell(*argv)
     assert first.code == 0, first

@@ -79,8 +79,7 @@ def in_one_line(error: BaseException) -> str:
     for pattern, words in KNOWN:
         if found := re.search(pattern, text):
             return words.format(*(re.sub("^file:(//)?", "", group) for group in found.groups()))
-    first = next((line for line in str(error).splitlines() if line.strip()), "")
-    return f"{_flat(first) or type(error).__name__} (run again with --debug for the whole story)"
+    return f"{_first_cause(text) or type(error).__name__} (run again with --debug for the whole story)"
 
 
 def _everything(error: BaseException) -> str:
@@ -94,6 +93,13 @@ def _everything(error: BaseException) -> str:
     if java is not None:
         parts.append(java.toString())
     return "\n".join(parts)
+
+
+def _first_cause(text: str) -> str:
+    """The words of what went wrong first: Java says it last, Python at the top."""
+    causes = re.findall(r"^\s*(?:Caused )?by: [\w.$]+: (\S.*)$", text, re.MULTILINE)
+    lines = [line for line in text.splitlines() if line.strip() and "error occurred while calling" not in line]
+    return _flat(causes[-1] if causes else lines[0] if lines else "")
 
 
 def _flat(text: str) -> str:

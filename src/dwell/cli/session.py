@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # Spark's transformWithState keeps its state in RocksDB or not at all.
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
+# Times without a zone are UTC, and are written as the standard says; Spark's own choice is older, and has no zone.
+TIMES = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+
 # Half of the machine's memory for a local Spark, but no more than this: settling sorts on disk when it must.
 MOST_MEMORY = 8 << 30
 
@@ -78,7 +81,7 @@ def _settings(args: argparse.Namespace, stream: bool) -> dict[str, str]:
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
+        **TIMES,
     }
     if args.master.startswith("local"):
         settings["spark.driver.memory"] = args.driver_memory or f"{_memory() >> 20}m"

@@ -132,8 +132,6 @@ def _produce(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
 def _fetch(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
     """Consumers that ask 2 to 4 of 40 partitions for 64 KiB; partitions are written to at very different rates."""
     partitions, gap_ms, append_ms = 40, 10, 50
-    # Bytes a partition gets every 50 ms: from 40 KiB for the first down to some hundred.
-    step = F.floor(40_960 / (1 + F.col("partition") * F.col("partition") / 12.0)).cast("bigint")
     polls = source.rows(rows).select(
         F.col("id"),
         (F.lit(START_MS) + 1000 + F.col("id") * gap_ms + source.below("jitter", gap_ms)).alias("ms"),
@@ -149,11 +147,8 @@ def _fetch(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
     )
 
     def log_end(partition: Column) -> Column:
-        size = F.floor(40_960 / (1 + partition * partition / 12.0)).cast("bigint")
-        return F.struct(
-            _topic(partition).alias("key"),
-            (F.floor((F.col("ms") - START_MS) / append_ms).cast("bigint") * size).alias("level"),
-        )
+        ticks = F.floor((F.col("ms") - START_MS) / append_ms).cast("bigint")
+        return F.struct(_topic(partition).alias("key"), (ticks * _append_bytes(partition)).alias("level"))
 
     operations = polled.select(
         F.format_string("fetch-%09d", "id").alias("op_id"),
@@ -172,9 +167,14 @@ def _fetch(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:
     events = appends.select(
         _topic(F.col("partition")).alias("key"),
         _timestamp(START_MS + F.col("tick") * append_ms + source.below("append", append_ms), "at"),
-        (F.col("tick") * step).alias("level"),
+        (F.col("tick") * _append_bytes(F.col("partition"))).alias("level"),
     )
     return operations, events
+
+
+def _append_bytes(partition: Column) -> Column:
+    """What a partition gets every 50 ms: from 40 KiB for the first down to 1.5 KiB for the last."""
+    return F.floor(40_960 / (1 + partition * partition / 60.0)).cast("bigint")
 
 
 def _sessions(source: _Source, rows: int) -> tuple[DataFrame, DataFrame]:

@@ -83,7 +83,7 @@ def _identity(figures: Figures) -> str:
 
 def _span(figures: Figures) -> str:
     end_ms = figures.start_ms + len(figures.pending) * figures.bin_ms
-    days = (moment(at_ms, DAY) for at_ms in (figures.start_ms, end_ms))
+    days = dict.fromkeys(moment(at_ms, DAY) for at_ms in (figures.start_ms, end_ms))
     return f"{' to '.join(days)}, {words.duration(end_ms - figures.start_ms)}"
 
 
@@ -107,7 +107,8 @@ def _percentile_table(figures: Figures) -> str:
 
 def _curve_words(curve: Curve, chosen_ms: int | None) -> tuple[str, str]:
     caption = "The share of operations each timeout would have expired; the axis is logarithmic."
-    if curve.points and chosen_ms is not None and curve.points[-1].delay_ms <= chosen_ms:
+    # A thousandth more: so much the histogram may round up.
+    if curve.points and chosen_ms is not None and curve.points[-1].delay_ms <= 1.002 * chosen_ms:
         caption += " Outcomes do not tell what a longer timeout would have saved; dwell curve does."
     reached = [(alive, delay_ms) for alive, delay_ms in curve.shortest.items() if delay_ms is not None]
     if not reached:
