@@ -20,6 +20,7 @@ in this process, for a tenth of the operations. Seconds of wall time, the least 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -81,6 +82,7 @@ def _run(spark: SparkSession, scratch: Path, count: int, repeats: int) -> None:
         if name.startswith("signals"):
             by_hand = _best(lambda o=operations, e=events: _run_out(_joined(o, e)), repeats)
         rows.append([name, floor, ours, ours / floor, by_hand, by_hand and ours / by_hand])
+        print(f"{name}: {ours:.1f} s, {ours / floor:.1f} times (a)", file=sys.stderr, flush=True)
     print_table(
         f"{count:,} operations, {2 * count:,} events, seconds; JVM peak {_peak_mb(spark):,} MB",
         ["workload", "(a) shuffle + sort", "settle", "settle / (a)", "(c) by hand", "settle / (c)"],
@@ -240,6 +242,4 @@ def _peak_mb(spark: SparkSession) -> int:
 
 
 if __name__ == "__main__":
-    import sys
-
     main(sys.argv[1:])
