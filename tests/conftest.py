@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 
 import pytest
 
 from dwell.timer import compiled, reference
+
+# Whatever Spark opens, here and in the programs that tests start, it opens on loopback.
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 @pytest.fixture(params=[reference, compiled], ids=["reference", "compiled"])

@@ -22,8 +22,10 @@ class SourceFinder:
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         package, _, module = name.rpartition(".")
-        if package == __package__ and module in COMPILED:
-            return spec_from_file_location(name, Path(__file__).with_name(f"{module}.py"))
+        source = Path(__file__).with_name(f"{module}.py")
+        # Inside a zip file there is no path to name, and nothing compiled to be preferred to the source either.
+        if package == __package__ and module in COMPILED and source.exists():
+            return spec_from_file_location(name, source)
         return None
 
 
