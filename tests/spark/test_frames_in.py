@@ -144,3 +144,9 @@ def test_the_plan_has_no_join_and_no_python_and_nothing_runs_before_an_action(
     assert "Python" not in plan
     # Two for all operations, three for volumes over several keys.
     assert plan.count("Exchange hashpartitioning") == 5
+
+
+def test_events_whose_level_is_a_literal_null_are_signals(spark: SparkSession) -> None:
+    operations = frames.operations(spark, [Wait("op", [Need("k")], 10, 100)])
+    events = frames.events(spark, [Event("k", 104, 3)]).withColumn("level", F.lit(None).cast("bigint"))
+    assert [(row.outcome, row.waited_ms) for row in settle(operations, events).collect()] == [("completed", 4)]

@@ -57,14 +57,7 @@ def operations_of(frame: DataFrame, source: Input, within_ms: int | None) -> Dat
 def events_of(frame: DataFrame, source: Input) -> DataFrame:
     places = source.places(frame.columns)
     columns = [_column(frame, places[name], EVENTS[name]) for name in ("key", "at")]
-    if "level" in places:
-        columns.append(_column(frame, places["level"], EVENTS["level"]))
-    else:
-        # A null Spark does not see through: from a plain one it concludes that no event has a level, and its planner
-        # then loses a column on the way (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND in 4.3).
-        columns.append(
-            F.when(F.length(F.col(_quoted(places["key"])).cast("string")) < 0, 0).cast("bigint").alias("level")
-        )
+    columns.append(_column(frame, places.get("level"), EVENTS["level"]))
     return frame.select(*columns)
 
 

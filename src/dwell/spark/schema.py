@@ -104,11 +104,20 @@ def plain_events(frame: DataFrame, *, keep: bool = False) -> DataFrame:
     columns = (
         _text(at["key"]).alias("key"),
         millis(F.col(f"_{at['at']}"), frame.schema[at["at"]].dataType).alias("at_ms"),
-        _bigint(at["level"]).alias("level"),
+        _unforeseen(_bigint(at["level"]), _text(at["key"])).alias("level"),
     )
     if keep:
         return own.select(F.struct(*own.columns).alias("given"), F.struct(*columns).alias("plain"))
     return own.select(*columns)
+
+
+def _unforeseen(level: Column, key: Column) -> Column:
+    """The level, in a form whose value Spark cannot know before it runs.
+
+    Events without levels are often given a literal null. From that Spark 4.3 concludes that no volume is ever reached,
+    prunes the plan of volumes, and then misses a column there (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND).
+    """
+    return F.when(F.length(key) < 0, F.lit(0).cast("bigint")).otherwise(level)
 
 
 def millis(time: Column, kind: T.DataType) -> Column:
