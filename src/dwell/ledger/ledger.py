@@ -106,7 +106,7 @@ class Ledger:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
             operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
-            if engine.deadlines and engine.deadlines[0] < self._alarm_ms:
+            if engine.has_due(self._alarm_ms - 1):
                 self._set_alarm()
             settled = self._take_settled()
         if settled:
@@ -118,7 +118,7 @@ class Ledger:
         """What the operation waits for and what is met, since when; None if none of that op_id waits."""
         with self._lock:
             operation = self._engine.operations.get(op_id)
-            return explain(operation) if isinstance(operation, Operation) else None
+            return explain(operation, self._engine.keys) if isinstance(operation, Operation) else None
 
     # -- events
 
@@ -184,14 +184,14 @@ class Ledger:
         with self._lock:
             self._alarm_ms = NEVER
             self._engine.at(self._clock.now_ms())
-            if self._engine.deadlines and not self._closed:
+            if self._engine.deadlines.ranks and not self._closed:
                 self._set_alarm()
             settled = self._take_settled()
         self._waking.tell(settled)
 
     def _set_alarm(self) -> None:
         """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
-        self._alarm_ms = self._engine.deadlines[0]
+        self._alarm_ms = self._engine.deadlines.ranks[0]
         # One millisecond after the deadline, whose events still count.
         self._timer.reschedule(self._alarm, max(1, self._alarm_ms + 1 - self._clock.now_ms()))
 
@@ -221,9 +221,8 @@ class Ledger:
             if policy == "expire":
                 engine.expire(MAX_MS)
             elif policy == "cancel":
-                for bucket in list(engine.buckets.values()):
-                    while bucket.head is not None:
-                        engine.cancel(bucket.head)
+                for operation in engine.waiting():
+                    engine.cancel(operation)
             settled = self._take_settled()
         self._timer.close()
         if self._reaper is not None and self._reaper is not threading.current_thread():
