@@ -23,7 +23,7 @@ cdef class Operation:
     cdef public bint queued
     cdef public bint ripe
     cdef public object outcome
-    cdef public list waiters
+    cdef public object waiters
 
 
 @cython.locals(op=Operation)

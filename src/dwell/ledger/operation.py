@@ -60,7 +60,7 @@ class Operation:
     queued: bool  # it has a place among the deadlines
     ripe: bool  # will be settled at the end of the instant
     outcome: Outcome | None
-    waiters: list[Waiter] | None  # the host's: whom to wake; the engine never looks at it
+    waiters: Waiter | list[Waiter] | None  # the host's: whom to wake, a list if several; the engine never looks at it
 
 
 def make_operation(row: Row, op_id: Any, needs: Sequence[Need], submitted_at_ms: int, number: int) -> Operation:

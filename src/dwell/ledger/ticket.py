@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dwell.ledger.value import Outcome
 
 
-@final
 class Ticket:
     """One open wait. Block for its outcome in a thread, `await` it in asyncio, or cancel it; from any thread, any
     number of times, by any number of waiters.
@@ -24,9 +23,8 @@ class Ticket:
 
     __slots__ = ("_ledger", "_operation")
 
-    def __init__(self, ledger: Ledger, operation: Operation) -> None:
-        self._ledger = ledger
-        self._operation = operation
+    _ledger: Ledger
+    _operation: Operation
 
     @property
     def op_id(self) -> str | None:
@@ -78,3 +76,10 @@ class Ticket:
 
     def __repr__(self) -> str:
         return f"<Ticket {self.op_id!r}: {self.outcome or 'waiting'}>"
+
+
+def make_ticket(ledger: Ledger, operation: Operation) -> Ticket:
+    ticket = Ticket.__new__(Ticket)
+    ticket._ledger = ledger
+    ticket._operation = operation
+    return ticket
