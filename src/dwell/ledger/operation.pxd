@@ -5,8 +5,6 @@ from dwell.ledger cimport item as rows
 
 
 @cython.final
-@cython.no_gc
-@cython.freelist(256)
 cdef class Operation:
     cdef public object row
     cdef public object op_id
@@ -36,7 +34,6 @@ cpdef bint is_awaited(Operation op, str name, level) except -1
 
 
 @cython.final
-@cython.no_gc
 cdef class Heap:
     cdef public list ranks
     cdef public list operations
@@ -59,8 +56,6 @@ cdef bint _precedes(rank, Operation op, other_rank, Operation other) except -1
 
 
 @cython.final
-@cython.no_gc
-@cython.freelist(256)
 cdef class Key:
     cdef public str name
     cdef public object level

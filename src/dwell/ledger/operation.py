@@ -15,14 +15,21 @@ from dwell.ledger.reason import MIN_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import cython
+
     from dwell.ledger.check import Row
     from dwell.ledger.value import Need, Outcome
     from dwell.ledger.wake import Waiter
+
+else:
+    from dwell.ledger import directive as cython
 
 # A time before every time the contract allows.
 BEFORE_ALL = MIN_MS - 1
 
 
+@cython.no_gc
+@cython.cclass
 class Operation:
     """One operation from admission to outcome; `outcome` is None while it waits."""
 
@@ -98,6 +105,8 @@ def is_awaited(op: Operation, name: str, level: int) -> bool:
     return op.thresholds is None or op.thresholds[place_of(op, name)] == level
 
 
+@cython.no_gc
+@cython.cclass
 class Heap:
     """Operations by rank, among equals by number. Two lists side by side: an entry is no object of its own."""
 
@@ -164,6 +173,8 @@ def _precedes(rank: int, op: Operation, other_rank: int, other: Operation) -> bo
     return rank < other_rank or (rank == other_rank and op.number < other.number)
 
 
+@cython.no_gc
+@cython.cclass
 class Key:
     """What is known of a key, and who waits for it."""
 

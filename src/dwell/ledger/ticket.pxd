@@ -5,7 +5,6 @@ from dwell.ledger.operation cimport Operation
 
 
 @cython.final
-@cython.no_gc
 cdef class Ticket:
     cdef public object _ledger
     cdef public Operation _operation

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    import cython
+
     from dwell.ledger.ledger import Ledger
     from dwell.ledger.operation import Operation
     from dwell.ledger.value import Outcome
+else:
+    from dwell.ledger import directive as cython
 
 
+@cython.no_gc
+@cython.cclass
 class Ticket:
     """One open wait. Block for its outcome in a thread, `await` it in asyncio, or cancel it; from any thread, any
     number of times, by any number of waiters.
