@@ -33,8 +33,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from dwell.ledger.check import content, fault
 from dwell.ledger import item as rows
+from dwell.ledger.check import content, fault
 from dwell.ledger.operation import BEFORE_ALL, Heap, Key, Operation, is_awaited, make_key, make_operation, place_of
 from dwell.ledger.reason import Reason
 from dwell.ledger.value import CANCELLED, COMPLETED, EXPIRED, PENDING, REJECTED, Outcome
@@ -393,8 +393,7 @@ class Engine:
         """Give up every place the settled operation still holds."""
         if op.unmet > 0 or op.thresholds is not None:
             places = op.met if op.thresholds is None else op.thresholds
-            i = 0
-            for need in op.needs:
+            for i, need in enumerate(op.needs):
                 # A key it no longer waits at may be gone, or have come back as another.
                 key = self.keys.get(rows.item(need, 0))
                 if key is not None:
@@ -402,7 +401,6 @@ class Engine:
                         self._bury(key, rows.item(need, 1) is None)
                     if key.level is None:
                         self._drop_if_unknown(key)
-                i += 1
         op.thresholds = op.met = None
         if op.queued:
             op.queued = False

@@ -51,14 +51,15 @@ def explain(operation: Operation, keys: Mapping[str, Key]) -> Explanation:
     _, _, _, _, quorum, volume = operation.row
     needs = []
     reached = 0
-    for place, (name, level) in enumerate(operation.needs):
+    for place, need in enumerate(operation.needs):
+        name, level = str(need.key), need.level  # never null: it was admitted
         key = keys.get(name)
         key_level = None if key is None else key.level
         if volume is None:
             since_ms = None if operation.met is None else operation.met[place]
         else:
             excess = 0 if key_level is None else max(0, key_level - (level or 0))
-            since_ms = key.rose_at if excess else None
+            since_ms = key.rose_at if key is not None and excess else None
             reached += excess
         needs.append(NeedState(key=name, level=level, key_level=key_level, met_since_ms=since_ms))
     return Explanation(

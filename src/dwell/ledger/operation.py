@@ -15,7 +15,7 @@ from dwell.ledger.reason import MIN_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import cython
+    import cython  # type: ignore[import-untyped]
 
     from dwell.ledger.check import Row
     from dwell.ledger.value import Need, Outcome

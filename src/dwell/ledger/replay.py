@@ -160,7 +160,7 @@ def _out_of_order(row: object, last_ms: object) -> InvalidArgument:
 
 
 def _first_first(batch: list[Wait]) -> list[Wait]:
-    """Rows of one instant, or of what is after the end; of those with the same op_id the contract's first comes first."""
+    """Rows as they are, unless some share an op_id: then the contract's first comes first."""
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
         return sorted(batch, key=order)
     return batch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    import cython
+    import cython  # type: ignore[import-untyped]
 
     from dwell.ledger.ledger import Ledger
     from dwell.ledger.operation import Operation
