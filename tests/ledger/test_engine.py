@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from dwell.ledger import Need, Wait
-from dwell.ledger.engine import TOLERATED, Engine
-from dwell.ledger.operation import Heap, Key, Operation
+from dwell.ledger.engine import Engine
+from dwell.ledger.operation import TOLERATED, Heap, Key, Operation
 from tests.ledger import model
 from tests.ledger.history import random_history
 

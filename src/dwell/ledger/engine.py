@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from dwell.ledger.check import Content, Row
     from dwell.ledger.value import Settled
 
-# Dead entries a place may hold whatever it holds alive: cleaning tiny places costs more than it frees.
-TOLERATED = 16
-
 # Half the cost of calling Outcome().
 new_row = tuple.__new__
 
@@ -178,25 +175,13 @@ class Engine:
             for need in op.needs:
                 level = rows.item(need, 1)
                 key = self._key(rows.item(need, 0))
-                if level is None:
-                    if key.signal is None:
-                        key.signal = op
-                    elif key.signals is None:
-                        key.signals = [op]
-                    else:
-                        key.signals.append(op)
-                elif key.level is not None and key.level >= level:
+                if level is not None and key.level is not None and key.level >= level:
                     self._meet(op, key)
                 else:
-                    self._watch(key, level, op)
+                    key.watch(level, op)
         if not op.ripe:
             op.queued = True
             self.deadlines.push(op.deadline_ms, op)
-
-    def _watch(self, key: Key, level: int, op: Operation) -> None:
-        if key.levels is None:
-            key.levels = Heap()
-        key.levels.push(level, op)
 
     def _key(self, name: str) -> Key:
         key = self.keys.get(name)
@@ -304,9 +289,9 @@ class Engine:
             if threshold != thresholds[i]:
                 if thresholds[i] is not None:
                     thresholds[i] = None
-                    self._bury(key, False)
+                    key.bury(False)
                 thresholds[i] = threshold
-                self._watch(key, threshold, op)
+                key.watch(threshold, op)
 
     # -- outcomes
 
@@ -398,34 +383,15 @@ class Engine:
                 key = self.keys.get(rows.item(need, 0))
                 if key is not None:
                     if places is None or (places[i] is None) == (op.thresholds is None):
-                        self._bury(key, rows.item(need, 1) is None)
+                        key.bury(rows.item(need, 1) is None)
                     if key.level is None:
                         self._drop_if_unknown(key)
         op.thresholds = op.met = None
         if op.queued:
             op.queued = False
-            deadlines = self.deadlines
-            deadlines.dead += 1
-            if 2 * deadlines.dead > len(deadlines.ranks) + TOLERATED:
-                deadlines.drop_dead(None)
+            self.deadlines.bury(None)
 
     def _drop_if_unknown(self, key: Key) -> None:
         """A key without level and without waiters is as good as one never heard of."""
         if key.is_idle() and self.keys.get(key.name) is key:
             del self.keys[key.name]
-
-    def _bury(self, key: Key, is_signal: bool) -> None:
-        """Count one entry of the key as dead and clean up when the dead outnumber the living."""
-        if is_signal:
-            key.dead += 1
-            if 2 * key.dead > key.count_signals() + TOLERATED:
-                living = [op for op in (key.signal, *(key.signals or ())) if op is not None and op.outcome is None]
-                key.signal = living[0] if living else None
-                key.signals = living[1:] or None
-                key.dead = 0
-        else:
-            levels = key.levels
-            assert levels is not None
-            levels.dead += 1
-            if 2 * levels.dead > len(levels.ranks) + TOLERATED:
-                levels.drop_dead(key.name)

@@ -49,7 +49,7 @@ cdef class Heap:
     )
     cdef Operation pop(self)
     @cython.locals(ranks=list, operations=list, i=cython.Py_ssize_t, op=Operation)
-    cdef drop_dead(self, str name)
+    cdef bury(self, str name)
 
 
 cdef bint _precedes(rank, Operation op, other_rank, Operation other) except -1
@@ -65,6 +65,9 @@ cdef class Key:
     cdef public Operation signal
     cdef public list signals
     cdef public Py_ssize_t dead
+    cdef watch(self, level, Operation op)
+    @cython.locals(op=Operation, living=list)
+    cdef bury(self, bint is_signal)
     cpdef bint is_idle(self)
     cpdef Py_ssize_t count_signals(self)
 

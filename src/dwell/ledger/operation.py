@@ -27,6 +27,9 @@ else:
 # A time before every time the contract allows.
 BEFORE_ALL = MIN_MS - 1
 
+# Dead entries a place may hold whatever it holds alive: cleaning tiny places costs more than it frees.
+TOLERATED = 16
+
 
 @cython.no_gc
 @cython.cclass
@@ -159,8 +162,13 @@ class Heap:
         operations[place] = op
         return first
 
-    def drop_dead(self, name: str | None) -> None:
-        """Keep only who still waits: for this key, or for the deadline without one."""
+    def bury(self, name: str | None) -> None:
+        """Count one entry as dead. Where they outnumber the living keep only who still waits: for this key, or for
+        the deadline without one.
+        """
+        self.dead += 1
+        if 2 * self.dead <= len(self.ranks) + TOLERATED:
+            return
         ranks, operations = self.ranks, self.operations
         self.ranks, self.operations, self.dead = [], [], 0
         for i in range(len(ranks)):
@@ -187,7 +195,35 @@ class Key:
     levels: Heap | None  # who waits for a level, by that level
     signal: Operation | None  # who waits for the next event: usually one, so the first needs no list
     signals: list[Operation] | None  # the others
-    dead: int  # of these, how many wait no more
+    dead: int  # of these two, how many wait no more
+
+    def watch(self, level: int | None, op: Operation) -> None:
+        """Have the operation wait for a level, or for the next event."""
+        if level is not None:
+            if self.levels is None:
+                self.levels = Heap()
+            self.levels.push(level, op)
+        elif self.signal is None:
+            self.signal = op
+        elif self.signals is None:
+            self.signals = [op]
+        else:
+            self.signals.append(op)
+
+    def bury(self, is_signal: bool) -> None:
+        """Count one who waits for the next event, or for a level, as dead; where these outnumber the living keep only
+        the living.
+        """
+        if not is_signal:
+            assert self.levels is not None
+            self.levels.bury(self.name)
+            return
+        self.dead += 1
+        if 2 * self.dead > self.count_signals() + TOLERATED:
+            living = [op for op in (self.signal, *(self.signals or ())) if op is not None and op.outcome is None]
+            self.signal = living[0] if living else None
+            self.signals = living[1:] or None
+            self.dead = 0
 
     def is_idle(self) -> bool:
         if self.levels is not None and len(self.levels.ranks) > self.levels.dead:
