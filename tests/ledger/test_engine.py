@@ -5,17 +5,28 @@ from __future__ import annotations
 import random
 
 from dwell.ledger import Need, Wait
-from dwell.ledger.engine import TOLERATED, Engine
-from dwell.ledger.operation import Key, Operation
+from dwell.ledger.engine import Engine
+from dwell.ledger.operation import TOLERATED, Heap, Key, Operation
 from tests.ledger import model
 from tests.ledger.history import random_history
 
 
-def places(engine: Engine) -> dict[int, list[tuple[int | None, Operation]]]:
-    return {
-        id(key): [(entry[0], entry[2]) for entry in key.levels] + [(None, op) for op in key.signals]
-        for key in engine.keys.values()
-    }
+def signals(key: Key) -> list[Operation]:
+    return [] if key.signal is None else [key.signal, *(key.signals or ())]
+
+
+def levels(key: Key) -> list[tuple[int, Operation]]:
+    return [] if key.levels is None else list(zip(key.levels.ranks, key.levels.operations, strict=True))
+
+
+def entries(key: Key) -> int:
+    return len(levels(key)) + len(signals(key))
+
+
+def check_heap(heap: Heap) -> None:
+    order = [(rank, op.number) for rank, op in zip(heap.ranks, heap.operations, strict=True)]
+    assert all(order[(place - 1) // 2] <= order[place] for place in range(1, len(order)))
+    assert 0 <= 2 * heap.dead <= len(order) + TOLERATED
 
 
 def check(engine: Engine) -> None:
@@ -24,32 +35,34 @@ def check(engine: Engine) -> None:
     assert engine.opened == settled + engine.pending
     waiting = [op for op in engine.operations.values() if isinstance(op, Operation) and op.outcome is None]
     assert len(waiting) == engine.pending
-    expected: dict[int, int] = {id(key): 0 for key in engine.keys.values()}
-    at = places(engine)
+    expected = dict.fromkeys(engine.keys, 0)
     for op in waiting:
-        assert op.keys is not None
-        assert engine.buckets[op.deadline_ms] is op.bucket
-        for i, (need, key) in enumerate(zip(op.needs, op.keys, strict=True)):
+        assert (op.deadline_ms, op) in zip(engine.deadlines.ranks, engine.deadlines.operations, strict=True)
+        for i, (name, level) in enumerate(op.needs):
+            assert name is not None
             if op.thresholds is not None:
-                threshold = op.thresholds[i]
-                awaits = threshold is not None
+                level = op.thresholds[i]
+                awaits = level is not None
             else:
-                threshold = need[1]
-                awaits = key.name not in (op.met or {})
+                awaits = op.met is None or op.met[i] is None
             if awaits:
-                assert any(entry[0] == threshold and entry[1] is op for entry in at[id(key)])
-                assert threshold is None or key.level is None or threshold > key.level
-                expected[id(key)] += 1
-    for key in engine.keys.values():
-        total = len(key.levels) + len(key.signals)
-        assert total - key.dead == expected[id(key)]
-        assert 2 * key.dead <= total + TOLERATED
-        assert key.level is not None or expected[id(key)] > 0
-    for bucket in engine.buckets.values():
-        op_or_none = bucket.head
-        while op_or_none is not None:
-            assert op_or_none.outcome is None
-            op_or_none = op_or_none.next
+                key = engine.keys[name]
+                if level is None:
+                    assert op in signals(key)
+                else:
+                    assert (level, op) in levels(key)
+                    assert key.level is None or level > key.level
+                expected[name] += 1
+    for name, key in engine.keys.items():
+        dead = key.dead if key.levels is None else key.dead + key.levels.dead
+        assert entries(key) - dead == expected[name]
+        assert 0 <= 2 * key.dead <= len(signals(key)) + TOLERATED
+        assert key.level is not None or expected[name] > 0
+        assert key.is_idle() == (expected[name] == 0)
+        if key.levels is not None:
+            check_heap(key.levels)
+    check_heap(engine.deadlines)
+    assert len(engine.deadlines.ranks) - engine.deadlines.dead == engine.pending == len(engine.waiting())
 
 
 def test_the_inner_order_holds_after_every_step() -> None:
@@ -78,10 +91,6 @@ def test_the_inner_order_holds_after_every_step() -> None:
                 check(engine)
 
 
-def entries(key: Key) -> int:
-    return len(key.levels) + len(key.signals)
-
-
 def test_settled_operations_leave_no_garbage_at_a_key_they_share() -> None:
     engine = Engine(0, 0)
     engine.at(0)
@@ -95,8 +104,8 @@ def test_settled_operations_leave_no_garbage_at_a_key_they_share() -> None:
         engine.cancel(op)
         engine.expire(number)
         assert len(engine.keys) <= 3
-        assert all(entries(key) <= 2 * TOLERATED for key in engine.keys.values())
-    assert len(engine.buckets) <= 5
+        assert all(entries(key) <= 3 * TOLERATED for key in engine.keys.values())
+    assert len(engine.deadlines.ranks) <= 2 * TOLERATED
 
 
 def test_an_event_touches_only_what_it_satisfies() -> None:

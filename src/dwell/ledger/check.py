@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dwell.errors import InvalidType
+from dwell.ledger import item as rows
 from dwell.ledger.reason import MAX_MS, MIN_MS, Reason
 from dwell.ledger.value import Need
 
@@ -69,7 +70,7 @@ def _fault_of_needs(needs: Sequence[Need]) -> str | None:
             continue
         if not isinstance(need, Need):
             raise InvalidType(f"needs must hold Need, not {need!r}")
-        key, level = need
+        key, level = rows.item(need, 0), rows.item(need, 1)
         if key is None:
             has_null = True
         elif not isinstance(key, str):
@@ -112,7 +113,7 @@ def is_usable_time(at_ms: int | None) -> bool:
 
 def is_usable_event(event: Event) -> bool:
     """False for an event to set aside: without key or time, or with a time out of range. A wrong kind raises."""
-    key, at_ms, level = event
+    key, at_ms, level = rows.item(event, 0), rows.item(event, 1), rows.item(event, 2)
     if not isinstance(key, str):
         _must_be_null("the key of an event", key, "a string")
         return False

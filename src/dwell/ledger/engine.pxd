@@ -2,7 +2,8 @@
 cimport cython
 
 from dwell.ledger.check cimport content, fault
-from dwell.ledger.operation cimport Bucket, Key, Operation
+from dwell.ledger cimport item as rows
+from dwell.ledger.operation cimport Heap, Key, Operation, is_awaited, make_key, make_operation, place_of
 
 
 cdef class Engine:
@@ -18,8 +19,7 @@ cdef class Engine:
     cdef public long long recorded
     cdef public long long set_aside
     cdef public dict keys
-    cdef public dict buckets
-    cdef public list deadlines
+    cdef public Heap deadlines
     cdef public dict operations
     cdef dict _refused
     cdef list _ripe
@@ -30,11 +30,13 @@ cdef class Engine:
     cdef bint _forgets_operations
     cdef long long _op_retention_ms
     cdef object _past
+    cdef object _past_ms
 
     cpdef at(self, long long now_ms)
     @cython.locals(key=Key)
     cdef _forget_keys(self)
     cdef _forget_operations(self)
+    cdef _forget_later(self, row)
     cdef bint _is_stale(self, Key key)
     @cython.locals(op=Operation)
     cpdef Operation open(self, row)
@@ -42,14 +44,16 @@ cdef class Engine:
     cdef Operation _admit(self, row)
     @cython.locals(op=Operation, known=Operation)
     cdef Operation _refuse(self, row, reason)
-    @cython.locals(key=Key, keys=list)
+    @cython.locals(key=Key)
     cdef _start(self, Operation op)
     @cython.locals(key=Key)
     cdef Key _key(self, str name)
     cpdef cancel(self, Operation op)
-    @cython.locals(key=Key, op=Operation, signals=list)
+    @cython.locals(key=Key)
     cpdef record(self, str name, level)
-    @cython.locals(op=Operation, levels=list)
+    @cython.locals(first=Operation, op=Operation, others=list)
+    cdef _signal(self, Key key)
+    @cython.locals(op=Operation, levels=Heap)
     cdef _rise(self, Key key, level)
     @cython.locals(now=cython.longlong)
     cdef _meet(self, Operation op, Key key)
@@ -58,23 +62,18 @@ cdef class Engine:
     cdef _watch_volume(self, Operation op)
     @cython.locals(op=Operation, ripe=list)
     cpdef settle(self)
-    @cython.locals(bucket=Bucket, deadline_ms=cython.longlong)
+    @cython.locals(op=Operation, deadlines=Heap)
     cpdef expire(self, long long last_ms)
+    @cython.locals(ranks=list)
+    cpdef bint has_due(self, long long last_ms) except -1
+    @cython.locals(op=Operation)
+    cpdef list waiting(self)
+    @cython.locals(op=Operation)
+    cpdef suspend(self)
     cdef _leave_open(self, Operation op)
     cdef _finish(self, Operation op, str outcome, long long finished_at_ms)
     @cython.locals(key=Key, last_ms=cython.longlong)
     cdef str _last_to_rise(self, Operation op)
-    @cython.locals(key=Key, i=cython.Py_ssize_t)
+    @cython.locals(key=Key, places=list, i=cython.Py_ssize_t)
     cdef _leave(self, Operation op)
-    @cython.locals(bucket=Bucket)
-    cdef _enqueue(self, Operation op)
-    cdef _dequeue(self, Operation op, Bucket bucket)
     cdef _drop_if_unknown(self, Key key)
-    @cython.locals(op=Operation)
-    cdef _bury(self, Key key)
-
-
-@cython.locals(op=Operation)
-cdef bint _is_awaited(tuple entry, Key key)
-cdef bint _is_threshold(Operation op, Key key, threshold)
-cdef Py_ssize_t _place(Operation op, Key key) except -1

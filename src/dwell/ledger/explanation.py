@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dwell.ledger.operation import Operation
+    from collections.abc import Mapping
+
+    from dwell.ledger.operation import Key, Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +46,22 @@ class Explanation:
         )
 
 
-def explain(operation: Operation) -> Explanation:
+def explain(operation: Operation, keys: Mapping[str, Key]) -> Explanation:
     """Read the state of an operation; whoever drives the engine must keep it still meanwhile."""
     _, _, _, _, quorum, volume = operation.row
     needs = []
     reached = 0
-    for (name, level), key in zip(operation.needs, operation.keys or (), strict=False):
+    for place, need in enumerate(operation.needs):
+        name, level = str(need.key), need.level  # never null: it was admitted
+        key = keys.get(name)
+        key_level = None if key is None else key.level
         if volume is None:
-            since_ms = (operation.met or {}).get(name)
+            since_ms = None if operation.met is None else operation.met[place]
         else:
-            excess = max(0, key.level - (level or 0)) if key.level is not None else 0
-            since_ms = key.rose_at if excess else None
+            excess = 0 if key_level is None else max(0, key_level - (level or 0))
+            since_ms = key.rose_at if key is not None and excess else None
             reached += excess
-        needs.append(NeedState(key=name, level=level, key_level=key.level, met_since_ms=since_ms))
+        needs.append(NeedState(key=name, level=level, key_level=key_level, met_since_ms=since_ms))
     return Explanation(
         op_id=operation.op_id,
         submitted_at_ms=operation.submitted_at_ms,

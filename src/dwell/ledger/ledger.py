@@ -13,12 +13,12 @@ from dwell.ledger.explanation import Explanation, explain
 from dwell.ledger.operation import BEFORE_ALL, Operation
 from dwell.ledger.reason import MAX_MS
 from dwell.ledger.statistics import LedgerStatistics
-from dwell.ledger.ticket import Ticket
+from dwell.ledger.ticket import Ticket, make_ticket
 from dwell.ledger.wake import Waking
 from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from dwell.ledger.value import Need
     from dwell.ledger.wake import Waiter
@@ -106,19 +106,19 @@ class Ledger:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
             operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
-            if engine.deadlines and engine.deadlines[0] < self._alarm_ms:
+            if engine.has_due(self._alarm_ms - 1):
                 self._set_alarm()
-            settled = self._take_settled()
-        if settled:
-            self._waking.tell(settled)
+            awaited = self._take_settled()
+        if awaited is not None:
+            self._waking.tell(awaited)
         assert operation is not None
-        return Ticket(self, operation)
+        return make_ticket(self, operation)
 
     def explain(self, op_id: str) -> Explanation | None:
         """What the operation waits for and what is met, since when; None if none of that op_id waits."""
         with self._lock:
             operation = self._engine.operations.get(op_id)
-            return explain(operation) if isinstance(operation, Operation) else None
+            return explain(operation, self._engine.keys) if isinstance(operation, Operation) else None
 
     # -- events
 
@@ -133,9 +133,9 @@ class Ledger:
             engine.record(key, level)
             engine.settle()
             completed = engine.completed - before
-            settled = self._take_settled()
-        if settled:
-            self._waking.tell(settled)
+            awaited = self._take_settled()
+        if awaited is not None:
+            self._waking.tell(awaited)
         return completed
 
     def record_many(self, events: Iterable[tuple[str | None, int | None]]) -> int:
@@ -157,9 +157,9 @@ class Ledger:
                     engine.record(key, level)
             engine.settle()
             completed = engine.completed - before
-            settled = self._take_settled()
-        if settled:
-            self._waking.tell(settled)
+            awaited = self._take_settled()
+        if awaited is not None:
+            self._waking.tell(awaited)
         return completed
 
     # -- time
@@ -175,8 +175,9 @@ class Ledger:
             engine.at(self._clock.now_ms())
             engine.expire(engine.now_ms)
             expired = engine.expired - before
-            settled = self._take_settled()
-        self._waking.tell(settled)
+            awaited = self._take_settled()
+        if awaited is not None:
+            self._waking.tell(awaited)
         return expired
 
     def _ring(self) -> None:
@@ -184,14 +185,15 @@ class Ledger:
         with self._lock:
             self._alarm_ms = NEVER
             self._engine.at(self._clock.now_ms())
-            if self._engine.deadlines and not self._closed:
+            if self._engine.deadlines.ranks and not self._closed:
                 self._set_alarm()
-            settled = self._take_settled()
-        self._waking.tell(settled)
+            awaited = self._take_settled()
+        if awaited is not None:
+            self._waking.tell(awaited)
 
     def _set_alarm(self) -> None:
         """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
-        self._alarm_ms = self._engine.deadlines[0]
+        self._alarm_ms = self._engine.deadlines.ranks[0]
         # One millisecond after the deadline, whose events still count.
         self._timer.reschedule(self._alarm, max(1, self._alarm_ms + 1 - self._clock.now_ms()))
 
@@ -221,14 +223,14 @@ class Ledger:
             if policy == "expire":
                 engine.expire(MAX_MS)
             elif policy == "cancel":
-                for bucket in list(engine.buckets.values()):
-                    while bucket.head is not None:
-                        engine.cancel(bucket.head)
-            settled = self._take_settled()
+                for operation in engine.waiting():
+                    engine.cancel(operation)
+            awaited = self._take_settled()
         self._timer.close()
         if self._reaper is not None and self._reaper is not threading.current_thread():
             self._reaper.join()
-        self._waking.tell(settled)
+        if awaited is not None:
+            self._waking.tell(awaited)
 
     def __enter__(self) -> Self:
         return self
@@ -246,13 +248,18 @@ class Ledger:
             raise Closed(f"{self.name} is closed")
         self._engine.at(self._clock.now_ms())
 
-    def _take_settled(self) -> Sequence[Operation]:
-        """Whose waiters are to be told, once the lock is released."""
+    def _take_settled(self) -> list[Operation] | None:
+        """Who is to be told, once the lock is released."""
         settled = self._engine.settled
-        if not settled:
-            return ()
-        self._engine.settled = []
-        return settled
+        awaited = None
+        if settled:
+            for operation in settled:
+                if operation.waiters is not None:
+                    if awaited is None:
+                        awaited = []
+                    awaited.append(operation)
+            settled.clear()
+        return awaited
 
     # -- for tickets
 
@@ -262,15 +269,21 @@ class Ledger:
             if operation.outcome is not None:
                 return False
             if operation.waiters is None:
-                operation.waiters = []
-            operation.waiters.append(waiter)
+                operation.waiters = waiter
+            elif isinstance(operation.waiters, list):
+                operation.waiters.append(waiter)
+            else:
+                operation.waiters = [operation.waiters, waiter]
             return True
 
     def _remove_waiter(self, operation: Operation, waiter: Waiter) -> None:
         with self._lock:
             # Once there is an outcome the list belongs to the thread that wakes; taking from it could skip a waiter.
-            if operation.outcome is None and operation.waiters is not None:
-                operation.waiters.remove(waiter)
+            if operation.outcome is None:
+                if isinstance(operation.waiters, list):
+                    operation.waiters.remove(waiter)
+                else:
+                    operation.waiters = None
 
     def _cancel(self, operation: Operation) -> bool:
         engine = self._engine
@@ -279,6 +292,7 @@ class Ledger:
             engine.at(self._clock.now_ms())
             engine.cancel(operation)
             is_cancelled = engine.cancelled > before
-            settled = self._take_settled()
-        self._waking.tell(settled)
+            awaited = self._take_settled()
+        if awaited is not None:
+            self._waking.tell(awaited)
         return is_cancelled

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from dwell.errors import InvalidArgument, InvalidType
+from dwell.ledger import item as rows
 from dwell.ledger.check import is_usable_event, is_usable_time, order
 from dwell.ledger.engine import Engine
 from dwell.ledger.operation import Operation
@@ -17,15 +18,13 @@ from dwell.ledger.value import Event, Outcome, Wait
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Where the time stands in a row.
+# Where things stand in a row.
 SUBMITTED_AT = Wait._fields.index("submitted_at_ms")
 AT = Event._fields.index("at_ms")
-
-Row = TypeVar("Row", Wait, Event)
+KEY = Event._fields.index("key")
+LEVEL = Event._fields.index("level")
 
 NEVER = MAX_MS + 1
-END: tuple[int, list[Wait]] = (NEVER, [])
-LAST = ("", NEVER, None)
 
 
 def replay(
@@ -78,21 +77,36 @@ class Replay(Iterator[Outcome]):
 
     def _run(self, waits: Iterator[Wait], events: Iterator[Event]) -> Iterator[Outcome]:
         engine: Engine = self._engine
+        end_ms: Any = self._end_ms
         op: Operation
         outcome: Any  # never None: these are settled
-        batches = _instants(_ascending(waits, SUBMITTED_AT, self._in_order))
-        rows: Iterator[Any] = _ascending(events, AT, self._in_order)
-        batch_ms, batch = next(batches, END)
-        key, event_ms, level = next(rows, LAST)
-        while (now_ms := batch_ms if batch_ms < event_ms else event_ms) <= self._end_ms:
+        if not self._in_order:
+            waits = iter(sorted(waits, key=itemgetter(SUBMITTED_AT)))
+            events = iter(sorted(events, key=itemgetter(AT)))
+        wait: Any = next(waits, None)
+        wait_ms: Any = NEVER if wait is None else rows.item(wait, SUBMITTED_AT)
+        event: Any = next(events, None)
+        event_ms: Any = NEVER if event is None else rows.item(event, AT)
+        while (now_ms := wait_ms if wait_ms < event_ms else event_ms) <= end_ms:
             engine.at(now_ms)
-            if batch_ms == now_ms:
-                for wait in batch:
-                    engine.open(wait)
-                batch_ms, batch = next(batches, END)
+            if wait_ms == now_ms:
+                first = wait
+                wait = next(waits, None)
+                wait_ms = NEVER if wait is None else rows.item(wait, SUBMITTED_AT)
+                if wait_ms != now_ms:
+                    engine.open(first)
+                else:
+                    batch = [first]
+                    while wait_ms == now_ms:
+                        batch.append(wait)
+                        wait = next(waits, None)
+                        wait_ms = NEVER if wait is None else rows.item(wait, SUBMITTED_AT)
+                    for row in _first_first(batch):
+                        engine.open(row)
             while event_ms == now_ms:
-                engine.record(key, level)
-                key, event_ms, level = next(rows, LAST)
+                engine.record(rows.item(event, KEY), rows.item(event, LEVEL))
+                event = next(events, None)
+                event_ms = NEVER if event is None else rows.item(event, AT)
             engine.settle()
             if engine.settled:
                 settled = engine.settled
@@ -100,69 +114,53 @@ class Replay(Iterator[Outcome]):
                 for op in settled:
                     outcome = op.outcome
                     yield outcome
-        engine.expire(self._end_ms)
+        engine.expire(end_ms)
         engine.suspend()
-        while batch:
-            for wait in batch:
-                engine.open_later(wait)
-            _, batch = next(batches, END)
+        for row in _first_first([] if wait is None else [wait, *waits]):
+            engine.open_later(row)
         for op in engine.settled:
             outcome = op.outcome
             yield outcome
 
     def _timed_waits(self, waits: Iterable[Wait]) -> Iterator[Wait]:
+        engine: Engine = self._engine
+        last_ms: Any = MIN_MS
         for wait in waits:
             if not isinstance(wait, Wait):
                 raise InvalidType(f"waits must hold Wait, not {wait!r}")
-            if is_usable_time(wait.submitted_at_ms):
+            if is_usable_time(rows.item(wait, SUBMITTED_AT)):
+                if self._in_order:
+                    row_ms = rows.item(wait, SUBMITTED_AT)
+                    if row_ms < last_ms:
+                        raise _out_of_order(wait, last_ms)
+                    last_ms = row_ms
                 yield wait
             else:
-                self._engine.open(wait)
+                engine.open(wait)
 
     def _timed_events(self, events: Iterable[Event]) -> Iterator[Event]:
+        engine: Engine = self._engine
+        last_ms: Any = MIN_MS
         for event in events:
             if not isinstance(event, Event):
                 raise InvalidType(f"events must hold Event, not {event!r}")
             if is_usable_event(event):
+                if self._in_order:
+                    row_ms = rows.item(event, AT)
+                    if row_ms < last_ms:
+                        raise _out_of_order(event, last_ms)
+                    last_ms = row_ms
                 yield event
             else:
-                self._engine.set_aside += 1
+                engine.set_aside += 1
 
 
-def _ascending(rows: Iterator[Row], place: int, in_order: bool) -> Iterator[Row]:
-    """Rows by the time that stands at this place: sorted, or checked as they come."""
-    return _checked(rows, place) if in_order else iter(sorted(rows, key=itemgetter(place)))
-
-
-def _checked(rows: Iterator[Row], place: int) -> Iterator[Row]:
-    last_ms: Any = MIN_MS
-    for row in rows:
-        row_ms: Any = row[place]
-        if row_ms < last_ms:
-            raise InvalidArgument(f"in_order was promised, but after {last_ms} ms comes {row!r}")
-        last_ms = row_ms
-        yield row
-
-
-def _instants(waits: Iterator[Wait]) -> Iterator[tuple[int, list[Wait]]]:
-    """The rows of each instant; of those with the same op_id the contract's first comes first."""
-    batch: list[Wait] = []
-    batch_ms: Any = NEVER
-    wait_ms: Any
-    for wait in waits:
-        # Unpacked, not indexed: the index of a named tuple is slow in compiled code.
-        _, _, _, wait_ms, _, _ = wait
-        if wait_ms != batch_ms:
-            if batch:
-                yield batch_ms, _first_first(batch)
-            batch_ms = wait_ms
-            batch = []
-        batch.append(wait)
-    if batch:
-        yield batch_ms, _first_first(batch)
+def _out_of_order(row: object, last_ms: object) -> InvalidArgument:
+    return InvalidArgument(f"in_order was promised, but after {last_ms} ms comes {row!r}")
 
 
 def _first_first(batch: list[Wait]) -> list[Wait]:
+    """Rows as they are, unless some share an op_id: then the contract's first comes first."""
     if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
         return sorted(batch, key=order)
     return batch

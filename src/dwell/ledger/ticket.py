@@ -6,17 +6,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    import cython  # type: ignore[import-untyped]
+
     from dwell.ledger.ledger import Ledger
     from dwell.ledger.operation import Operation
     from dwell.ledger.value import Outcome
+else:
+    from dwell.ledger import directive as cython
 
 
-@final
+@cython.no_gc
+@cython.cclass
 class Ticket:
     """One open wait. Block for its outcome in a thread, `await` it in asyncio, or cancel it; from any thread, any
     number of times, by any number of waiters.
@@ -24,9 +29,8 @@ class Ticket:
 
     __slots__ = ("_ledger", "_operation")
 
-    def __init__(self, ledger: Ledger, operation: Operation) -> None:
-        self._ledger = ledger
-        self._operation = operation
+    _ledger: Ledger
+    _operation: Operation
 
     @property
     def op_id(self) -> str | None:
@@ -78,3 +82,10 @@ class Ticket:
 
     def __repr__(self) -> str:
         return f"<Ticket {self.op_id!r}: {self.outcome or 'waiting'}>"
+
+
+def make_ticket(ledger: Ledger, operation: Operation) -> Ticket:
+    ticket = Ticket.__new__(Ticket)
+    ticket._ledger = ledger
+    ticket._operation = operation
+    return ticket

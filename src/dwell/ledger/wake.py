@@ -6,17 +6,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dwell.errors import log_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from dwell.errors import ErrorHandler
     from dwell.ledger.operation import Operation
 
     Waiter = Callable[[], object] | asyncio.Future[None]
+    Futures = dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]]
 
 
 class Waking:
@@ -30,10 +31,7 @@ class Waking:
         self._on_error = on_error
         self._own = threading.local()
 
-    def tell(self, operations: Iterable[Operation]) -> None:
-        awaited = [operation for operation in operations if operation.waiters is not None]
-        if not awaited:
-            return
+    def tell(self, awaited: list[Operation]) -> None:
         queue: deque[Operation] | None = getattr(self._own, "queue", None)
         if queue is not None:
             queue.extend(awaited)
@@ -46,15 +44,18 @@ class Waking:
             del self._own.queue
 
     def _tell_all(self, queue: deque[Operation]) -> None:
-        futures: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        futures: Futures = {}
         while queue:
             operation = queue.popleft()
-            waiters, operation.waiters = operation.waiters or [], None
-            for waiter in waiters:
-                if isinstance(waiter, asyncio.Future):
-                    futures.setdefault(waiter.get_loop(), []).append(waiter)
-                else:
-                    self.call(waiter)
+            waiters = operation.waiters
+            operation.waiters = None
+            if isinstance(waiters, list):
+                for waiter in waiters:
+                    self._tell(waiter, futures)
+            else:
+                self._tell(waiters, futures)
+        if not futures:
+            return
         running = asyncio._get_running_loop()
         for loop, waiting in futures.items():
             if loop is running:
@@ -65,6 +66,12 @@ class Waking:
                 except RuntimeError:
                     # The loop was closed: nobody awaits there any more.
                     continue
+
+    def _tell(self, waiter: Any, futures: Futures) -> None:
+        if isinstance(waiter, asyncio.Future):
+            futures.setdefault(waiter.get_loop(), []).append(waiter)
+        else:
+            self.call(waiter)
 
     def call(self, callback: Callable[[], object]) -> None:
         try:
