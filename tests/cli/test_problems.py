@@ -154,10 +154,13 @@ def test_ctrl_c_leaves_nothing_behind(
         os.kill(os.getpid(), end)
 
     before = signal.getsignal(signal.SIGTERM)
+    # A shell starts what it puts in the background with Ctrl-C ignored; here it shall count.
+    at_ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(parquet, "write_table", interrupted)
     out = tmp_path / "results" / "out"
     ran = dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", out)
     signal.signal(signal.SIGTERM, before)
+    signal.signal(signal.SIGINT, at_ctrl_c)
     assert (ran.code, ran.err) == (130, "dwell settle: interrupted, nothing was left behind\n")
     assert list(out.parent.iterdir()) == []
 
