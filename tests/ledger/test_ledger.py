@@ -120,7 +120,7 @@ def test_the_same_open_in_one_millisecond_is_the_same_operation(clock: ManualClo
     clock.advance(1)
     other = ledger.open("x", [Need("a"), Need("b", 1)], 20)
     ledger.record_many([("a", None), ("b", 1)])
-    assert first.outcome is again.outcome is not None
+    assert first.outcome == again.outcome is not None
     known = [ledger.open("y", [Need("b", 1)], 5) for _ in range(2)]
     assert known[0].outcome is known[1].outcome is not None
     assert other.result(0).reason == "op_id was used before with other content: x"

@@ -39,7 +39,7 @@ class Ticket:
     @property
     def outcome(self) -> Outcome | None:
         """The outcome, None while the operation waits."""
-        return self._operation.outcome
+        return None if self._operation.outcome is None else self._operation.row()
 
     def result(self, timeout: float | None = None) -> Outcome:
         """Block until there is an outcome. After `timeout` seconds without one, TimeoutError; the wait stays open."""
@@ -52,7 +52,7 @@ class Ticket:
                 self._ledger._remove_waiter(operation, gate.release)
         if operation.outcome is None:
             raise TimeoutError(f"{self.op_id!r} has no outcome after {timeout} s")
-        return operation.outcome
+        return operation.row()
 
     def __await__(self) -> Generator[object, None, Outcome]:
         """The outcome. Cancelling who awaits leaves the wait open; `cancel()` ends it."""
@@ -65,8 +65,7 @@ class Ticket:
                 except BaseException:
                     self._ledger._remove_waiter(operation, future)
                     raise
-        assert operation.outcome is not None
-        return operation.outcome
+        return operation.row()
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """Have `callback(ticket)` called once there is an outcome: at once if there is one, else by the thread that
