@@ -5,7 +5,7 @@
 - replay: waits of two needs each (a level of a partition, as in Kafka's produce, and an acknowledgement as a signal)
   and twice as many events, all in time order, against a program with `heapq` and dictionaries that gives the same
   outcomes of these rows (`plain_ledger.py`; it knows no quorum or volume, validates nothing, has no rule on repeats).
-- live: the same rows opened and recorded one by one on a manual clock, against the same program under a lock.
+- live: the same rows opened and recorded one by one, against the same program under a lock; both read a manual clock.
 - asyncio: coroutines in `await ticket` against coroutines in `asyncio.wait_for(event.wait(), 60)`; all start, all are
   woken by one event each, all end.
 - bytes a waiting operation, as tracemalloc counts them, the rows themselves not included.
@@ -77,20 +77,23 @@ def live(waits: list[Wait], events: list[Event]) -> None:
 
 
 def plain_live(waits: list[Wait], events: list[Event]) -> None:
+    clock = ManualClock()
     ledger = PlainLedger()
     lock = threading.Lock()
     position = 0
     for event in events:
         at_ms = event.at_ms or 0
+        clock.advance(at_ms - clock.now_ms())
         while position < len(waits) and (waits[position].submitted_at_ms or 0) <= at_ms:
+            wait = waits[position]
             with lock:
-                ledger.open(waits[position])
+                ledger.open(Wait(wait.op_id, wait.needs, wait.delay_ms, clock.now_ms()))
             position += 1
         with lock:
-            ledger.record(event.key or "", event.level, at_ms)
+            ledger.record(event.key or "", event.level, clock.now_ms())
         if position % 64 == 0:
             with lock:
-                deque(ledger.expire(at_ms), maxlen=0)
+                deque(ledger.expire(clock.now_ms()), maxlen=0)
 
 
 async def await_tickets(count: int) -> None:

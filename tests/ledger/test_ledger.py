@@ -91,9 +91,9 @@ def test_events_recorded_together_are_one_instant(ledger: Ledger) -> None:
 
 
 def test_record_refuses_a_wrong_kind(ledger: Ledger) -> None:
-    with pytest.raises(InvalidType, match="key must be a string, not 7"):
+    with pytest.raises(InvalidType, match="key of an event must be a string, not 7"):
         ledger.record(7)  # type: ignore[arg-type]
-    with pytest.raises(InvalidType, match="level must be an integer, not '7'"):
+    with pytest.raises(InvalidType, match="level of an event must be a 64-bit integer, not '7'"):
         ledger.record_many([("a", 1), ("a", "7")])  # type: ignore[list-item]
     assert ledger.statistics().recorded == 0
 
@@ -122,7 +122,7 @@ def test_the_same_open_in_one_millisecond_is_the_same_operation(clock: ManualClo
     ledger.record_many([("a", None), ("b", 1)])
     assert first.outcome == again.outcome is not None
     known = [ledger.open("y", [Need("b", 1)], 5) for _ in range(2)]
-    assert known[0].outcome is known[1].outcome is not None
+    assert known[0].outcome == known[1].outcome is not None
     assert other.result(0).reason == "op_id was used before with other content: x"
     assert ledger.statistics().repeated == 2
 

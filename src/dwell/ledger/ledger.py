@@ -299,8 +299,8 @@ class Ledger:
             # Once there is an outcome the list belongs to the thread that wakes; taking from it could skip a waiter.
             if operation.outcome is None:
                 if isinstance(operation.waiters, list):
-                    operation.waiters.remove(waiter)
-                else:
+                    operation.waiters = [other for other in operation.waiters if other != waiter] or None
+                elif operation.waiters == waiter:
                     operation.waiters = None
         finally:
             self._mutex.release()

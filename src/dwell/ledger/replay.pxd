@@ -44,3 +44,7 @@ cdef class Replay:
     cdef _read_event(self)
     cdef _next_wait(self)
     cdef _next_event(self)
+
+
+@cython.locals(op_ids=set)
+cdef list _first_first(list batch)

@@ -222,8 +222,9 @@ def _out_of_order(row: object, last_ms: object) -> InvalidArgument:
     return InvalidArgument(f"in_order was promised, but after {last_ms} ms comes {row!r}")
 
 
-def _first_first(batch: list[Wait]) -> list[Wait]:
+def _first_first(batch: list[Any]) -> list[Any]:
     """Rows as they are, unless some share an op_id: then the contract's first comes first."""
-    if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
-        return sorted(batch, key=order)
-    return batch
+    op_ids = set()
+    for wait in batch:
+        op_ids.add(rows.item(wait, 0))
+    return batch if len(op_ids) == len(batch) else sorted(batch, key=order)

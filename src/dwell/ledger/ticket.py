@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from functools import partial
 from typing import TYPE_CHECKING
+
+from dwell.ledger.awaiting import make_awaiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -56,16 +57,8 @@ class Ticket:
 
     def __await__(self) -> Generator[object, None, Outcome]:
         """The outcome. Cancelling who awaits leaves the wait open; `cancel()` ends it."""
-        operation = self._operation
-        if operation.outcome is None:
-            future = asyncio.get_running_loop().create_future()
-            if self._ledger._add_waiter(operation, future):
-                try:
-                    yield from future
-                except BaseException:
-                    self._ledger._remove_waiter(operation, future)
-                    raise
-        return operation.row()
+        # It does what is done to a generator here.
+        return make_awaiting(self._ledger, self._operation)  # type: ignore[return-value]
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """Have `callback(ticket)` called once there is an outcome: at once if there is one, else by the thread that
