@@ -8,6 +8,7 @@ from dwell.ledger.key cimport Key, make_key
 from dwell.ledger.operation cimport Operation, make_operation
 
 cdef long long BEFORE_ALL
+cdef Py_ssize_t TOLERATED
 
 
 @cython.final
@@ -33,12 +34,13 @@ cdef class Engine:
     cdef object _levelled
     cdef bint _forgets_operations
     cdef long long _op_retention_ms
-    cdef object _past
+    cdef list _past
+    cdef Py_ssize_t _forgotten
 
     cpdef at(self, long long now_ms)
     @cython.locals(key=Key)
     cdef _forget_keys(self)
-    @cython.locals(op=Operation, refused=dict)
+    @cython.locals(past=list, op=Operation, refused=dict)
     cdef _forget_operations(self)
     cdef bint _is_stale(self, Key key) except -1
     @cython.locals(op=Operation, before=cython.longlong)

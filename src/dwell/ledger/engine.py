@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from dwell.ledger import item as rows
 from dwell.ledger.check import content, fault
-from dwell.ledger.heap import Heap
+from dwell.ledger.heap import TOLERATED, Heap
 from dwell.ledger.key import Key, make_key
 from dwell.ledger.operation import Operation, make_operation
 from dwell.ledger.reason import BEFORE_ALL, Reason
@@ -69,7 +69,8 @@ class Engine:
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
         self._forgets_operations = op_retention_ms is not None
         self._op_retention_ms = op_retention_ms or 0
-        self._past: deque[Operation] = deque()  # settled, the oldest first
+        self._past: list[Operation | None] = []  # settled, the oldest first; None: forgotten, so many
+        self._forgotten = 0
 
     # -- time
 
@@ -81,7 +82,7 @@ class Engine:
             self.now_ms = now_ms
             if self._forgets_keys and self._levelled:
                 self._forget_keys()
-            if self._forgets_operations and self._past:
+            if self._forgets_operations:
                 self._forget_operations()
 
     def _forget_keys(self) -> None:
@@ -94,11 +95,14 @@ class Engine:
                     self._levelled.append((self.now_ms + self._key_retention_ms, key))
 
     def _forget_operations(self) -> None:
-        while self._past:
-            op = self._past[0]
+        past = self._past
+        while self._forgotten < len(past):
+            op = past[self._forgotten]
+            assert op is not None
             if op.finished_at_ms + self._op_retention_ms >= self.now_ms:
                 break
-            self._past.popleft()
+            past[self._forgotten] = None
+            self._forgotten += 1
             if self.operations.get(op.op_id) is op:
                 del self.operations[op.op_id]
             else:
@@ -106,6 +110,9 @@ class Engine:
                 del refused[next(iter(refused))]
                 if not refused:
                     del self._refused[op.op_id]
+        if self._forgotten > TOLERATED and 2 * self._forgotten > len(past):
+            del past[: self._forgotten]
+            self._forgotten = 0
 
     def _is_stale(self, key: Key) -> bool:
         return self._forgets_keys and key.seen_at + self._key_retention_ms < self.now_ms and key.is_idle()

@@ -58,7 +58,7 @@ class Ticket:
     def __await__(self) -> Generator[object, None, Outcome]:
         """The outcome. Cancelling who awaits leaves the wait open; `cancel()` ends it."""
         # It does what is done to a generator here.
-        return make_awaiting(self._ledger, self._operation)  # type: ignore[return-value]
+        return make_awaiting(self._ledger, self._operation)
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """Have `callback(ticket)` called once there is an outcome: at once if there is one, else by the thread that
