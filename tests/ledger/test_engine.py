@@ -109,6 +109,50 @@ def test_settled_operations_leave_no_garbage_at_a_key_they_share() -> None:
     assert len(engine.deadlines) <= 2 * TOLERATED
 
 
+def test_thresholds_that_move_and_come_back_are_counted_right() -> None:
+    """Many volumes over few keys, so that their thresholds move past each other and what is dead is cleaned out."""
+    for seed in range(60):
+        rng = random.Random(seed)
+        engine = Engine()
+        engine.at(0)
+        names = ["a", "b", "c"]
+        levels = dict.fromkeys(names, 0)
+        operations = []
+        for number in range(400):
+            if rng.random() < 0.3:
+                needs = [Need(name, levels[name] + rng.randint(-5, 5)) for name in rng.sample(names, rng.randint(2, 3))]
+                operations.append(engine.open(f"{number}", needs, 10**6, 0, None, rng.randint(1, 60)))
+            else:
+                name = rng.choice(names)
+                levels[name] += rng.choice((0, 1, 1, 2, 9))
+                engine.record(name, levels[name])
+            engine.settle()
+            if number % 20 == 0:
+                check(engine)
+        for op in operations:
+            reached = sum(max(0, levels[str(need.key)] - (need.level or 0)) for need in op.needs)
+            assert (op.outcome == "completed") == (reached >= (op.volume or 0))
+
+
+def test_a_volume_beyond_64_bits_waits_for_what_can_come() -> None:
+    engine = Engine()
+    engine.at(0)
+    needs = [Need("high", 2**63 - 10), Need("low", -(2**63))]
+    op = engine.open("x", needs, 1000, 0, None, 2**63 - 1)
+    engine.record("high", 2**63 - 1)
+    engine.settle()
+    check(engine)
+    assert op.outcome is None
+    engine.record("low", -11)
+    engine.settle()
+    assert op.outcome is None
+    engine.at(5)
+    engine.record("low", -10)
+    engine.settle()
+    assert op.row().completed_by == "low"
+    check(engine)
+
+
 def test_an_event_touches_only_what_it_satisfies() -> None:
     """A hundred thousand waits on one key, each event meeting one of them, in time that would not do for a scan."""
     engine = Engine()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 
@@ -96,6 +97,53 @@ def test_record_refuses_a_wrong_kind(ledger: Ledger) -> None:
     with pytest.raises(InvalidType, match="level of an event must be a 64-bit integer, not '7'"):
         ledger.record_many([("a", 1), ("a", "7")])  # type: ignore[list-item]
     assert ledger.statistics().recorded == 0
+
+
+def test_a_level_beyond_64_bits_is_refused(ledger: Ledger) -> None:
+    for level in (2**63, -(2**63) - 1):
+        with pytest.raises(InvalidType, match=f"level of an event must be a 64-bit integer, not {level}"):
+            ledger.record("a", level)
+        with pytest.raises(InvalidType, match=f"level of a need must be a 64-bit integer, not {level}"):
+            ledger.open("x", [Need("a", level)], 10)
+        with pytest.raises(InvalidType, match=f"volume must be a 64-bit integer, not {level}"):
+            ledger.open("x", [Need("a", 0)], 10, volume=level)
+    assert ledger.statistics().opened == ledger.statistics().recorded == 0
+
+
+def test_kinds_of_strings_and_integers_count_as_what_they_are(ledger: Ledger) -> None:
+    class Name(str):
+        __slots__ = ()
+
+    class Number(int):
+        pass
+
+    ticket = ledger.open(Name("x"), [Need(Name("a"), Number(2)), Need(Name("b"))], Number(10))
+    assert ledger.record(Name("b")) == 0
+    assert ledger.record("a", Number(2)) == 1
+    assert ticket.outcome == Outcome("x", "completed", 0, 0, "a")
+
+
+def test_a_ledger_called_from_within_itself_says_so_and_goes_on() -> None:
+    class Watched(str):
+        """A key whose comparison calls the ledger, as a finaliser or a signal handler might while it works."""
+
+        calls: ClassVar[list[Ledger]] = []
+
+        def __hash__(self) -> int:
+            for ledger in self.calls:
+                ledger.record("from within")
+            return super().__hash__()
+
+        def __eq__(self, other: object) -> bool:
+            return super().__eq__(other)
+
+    with Ledger(clock=ManualClock(), reaper=False) as ledger:
+        Watched.calls = [ledger]
+        with pytest.raises(RuntimeError, match="called from within itself"):
+            ledger.record(Watched("a"), 1)
+        Watched.calls = []
+        assert ledger.record("b", 1) == 0
+        assert ledger.statistics().keys == 1
 
 
 def test_cancel_settles_once(clock: ManualClock, ledger: Ledger) -> None:
