@@ -35,7 +35,7 @@ def check(engine: Engine) -> None:
     """Every operation that waits is where it should be, once, and the dead are counted and few."""
     settled = engine.completed + engine.expired + engine.rejected + engine.cancelled
     assert engine.opened == settled + engine.pending
-    waiting = [op for op in engine.operations.values() if op.outcome is None]
+    waiting = [op for op in engine.register.operations.values() if op.outcome is None]
     assert len(waiting) == engine.pending
     expected = dict.fromkeys(engine.keys, 0)
     for op in waiting:
@@ -79,7 +79,7 @@ def test_the_inner_order_holds_after_every_step() -> None:
         for now_ms, _, row in sorted(steps, key=lambda step: step[:2]):
             engine.at(now_ms)
             if isinstance(row, Wait):
-                op = engine.open(*row)
+                op = engine.open(row)
                 engine.settle()
                 check(engine)
                 if rng.random() < 0.2:
@@ -96,12 +96,12 @@ def test_the_inner_order_holds_after_every_step() -> None:
 def test_settled_operations_leave_no_garbage_at_a_key_they_share() -> None:
     engine = Engine(0, 0)
     engine.at(0)
-    engine.open(*Wait("stays", [Need("shared", 1), Need("shared signal")], 10**6, 0))
+    engine.open(Wait("stays", [Need("shared", 1), Need("shared signal")], 10**6, 0))
     for number in range(10_000):
         engine.at(number)
         needs = [Need("shared", 10**9 - number), Need("shared signal"), Need(f"own-{number}")]
-        op = engine.open(*Wait(f"{number}", needs, 1000, number))
-        engine.open(*Wait(f"v{number}", [Need("shared", 5), Need("other", 5)], 3, number, volume=10**9 + number))
+        op = engine.open(Wait(f"{number}", needs, 1000, number))
+        engine.open(Wait(f"v{number}", [Need("shared", 5), Need("other", 5)], 3, number, volume=10**9 + number))
         engine.cancel(op)
         engine.expire(number)
         assert len(engine.keys) <= 3
@@ -121,7 +121,7 @@ def test_thresholds_that_move_and_come_back_are_counted_right() -> None:
         for number in range(400):
             if rng.random() < 0.3:
                 needs = [Need(name, levels[name] + rng.randint(-5, 5)) for name in rng.sample(names, rng.randint(2, 3))]
-                operations.append(engine.open(f"{number}", needs, 10**6, 0, None, rng.randint(1, 60)))
+                operations.append(engine.open(Wait(f"{number}", needs, 10**6, 0, volume=rng.randint(1, 60))))
             else:
                 name = rng.choice(names)
                 levels[name] += rng.choice((0, 1, 1, 2, 9))
@@ -138,7 +138,7 @@ def test_a_volume_beyond_64_bits_waits_for_what_can_come() -> None:
     engine = Engine()
     engine.at(0)
     needs = [Need("high", 2**63 - 10), Need("low", -(2**63))]
-    op = engine.open("x", needs, 1000, 0, None, 2**63 - 1)
+    op = engine.open(Wait("x", needs, 1000, 0, volume=2**63 - 1))
     engine.record("high", 2**63 - 1)
     engine.settle()
     check(engine)
@@ -159,7 +159,7 @@ def test_an_event_touches_only_what_it_satisfies() -> None:
     engine.at(0)
     count = 100_000
     for number in range(count):
-        engine.open(*Wait(f"{number}", [Need("key", number)], 1000, 0))
+        engine.open(Wait(f"{number}", [Need("key", number)], 1000, 0))
     for number in range(count):
         engine.record("key", number)
         engine.settle()
@@ -170,7 +170,7 @@ def test_a_volume_is_looked_at_a_logarithmic_number_of_times() -> None:
     engine = Engine()
     engine.at(0)
     needs = [Need(f"k{i}", 0) for i in range(3)]
-    op = engine.open(*Wait("x", needs, 1000, 0, volume=3_000_000))
+    op = engine.open(Wait("x", needs, 1000, 0, volume=3_000_000))
     looks = 0
     thresholds = list(op.thresholds or [])
     for level in range(1, 1_000_001, 10):

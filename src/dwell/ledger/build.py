@@ -14,7 +14,20 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-COMPILED = ("check", "operation", "heap", "key", "engine", "replay", "mutex", "awaiting", "wake", "ticket", "ledger")
+COMPILED = (
+    "check",
+    "operation",
+    "heap",
+    "key",
+    "register",
+    "engine",
+    "replay",
+    "mutex",
+    "awaiting",
+    "wake",
+    "ticket",
+    "ledger",
+)
 
 
 class SourceFinder:

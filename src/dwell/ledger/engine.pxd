@@ -6,9 +6,9 @@ from dwell.ledger.check cimport content, fault
 from dwell.ledger.heap cimport Heap
 from dwell.ledger.key cimport Key, make_key
 from dwell.ledger.operation cimport Operation, make_operation
+from dwell.ledger.register cimport Register
 
 cdef long long BEFORE_ALL
-cdef Py_ssize_t TOLERATED
 
 
 @cython.final
@@ -26,29 +26,24 @@ cdef class Engine:
     cdef public long long set_aside
     cdef public dict keys
     cdef public Heap deadlines
-    cdef public dict operations
-    cdef dict _refused
+    cdef public Register register
     cdef list _ripe
     cdef bint _forgets_keys
     cdef long long _key_retention_ms
     cdef object _levelled
-    cdef bint _forgets_operations
-    cdef long long _op_retention_ms
-    cdef list _past
-    cdef Py_ssize_t _forgotten
 
     cpdef at(self, long long now_ms)
     @cython.locals(key=Key)
     cdef _forget_keys(self)
-    @cython.locals(past=list, op=Operation, refused=dict)
-    cdef _forget_operations(self)
     cdef bint _is_stale(self, Key key) except -1
     @cython.locals(op=Operation, before=cython.longlong)
-    cpdef Operation open(self, op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
+    cpdef Operation open(self, row)
+    @cython.locals(op=Operation, before=cython.longlong)
+    cpdef open_later(self, row)
     @cython.locals(op=Operation, first=Operation)
-    cdef Operation _admit(self, op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
-    @cython.locals(op=Operation, known=Operation, refused=dict)
-    cdef Operation _refuse(self, tuple row, str reason)
+    cdef Operation _admit(self, row)
+    @cython.locals(op=Operation, known=Operation)
+    cdef Operation _refuse(self, row, str reason)
     @cython.locals(key=Key, level=cython.longlong)
     cdef _start(self, Operation op)
     @cython.locals(key=Key)

@@ -34,17 +34,16 @@ from typing import TYPE_CHECKING, Any
 
 from dwell.ledger import item as rows
 from dwell.ledger.check import content, fault
-from dwell.ledger.heap import TOLERATED, Heap
+from dwell.ledger.heap import Heap
 from dwell.ledger.key import Key, make_key
 from dwell.ledger.operation import Operation, make_operation
 from dwell.ledger.reason import BEFORE_ALL, Reason
+from dwell.ledger.register import Register
 from dwell.ledger.value import CANCELLED, COMPLETED, EXPIRED, PENDING, REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dwell.ledger.check import Content, Row
-    from dwell.ledger.value import Need, Settled
+    from dwell.ledger.check import Row
+    from dwell.ledger.value import Settled
 
 
 class Engine:
@@ -61,16 +60,11 @@ class Engine:
         self.repeated = self.recorded = self.set_aside = 0
         self.keys: dict[str, Key] = {}
         self.deadlines = Heap()
-        self.operations: dict[str, Operation] = {}  # the first under each op_id
-        self._refused: dict[str, dict[Content, Operation]] = {}  # the rejected ones of an op_id, the oldest first
+        self.register = Register(op_retention_ms)
         self._ripe: list[Operation] = []
         self._forgets_keys = key_retention_ms is not None
         self._key_retention_ms = key_retention_ms or 0
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
-        self._forgets_operations = op_retention_ms is not None
-        self._op_retention_ms = op_retention_ms or 0
-        self._past: list[Operation | None] = []  # settled, the oldest first; None: forgotten, so many
-        self._forgotten = 0
 
     # -- time
 
@@ -82,8 +76,7 @@ class Engine:
             self.now_ms = now_ms
             if self._forgets_keys and self._levelled:
                 self._forget_keys()
-            if self._forgets_operations:
-                self._forget_operations()
+            self.register.forget(now_ms)
 
     def _forget_keys(self) -> None:
         while self._levelled and self._levelled[0][0] < self.now_ms:
@@ -94,76 +87,34 @@ class Engine:
                 else:
                     self._levelled.append((self.now_ms + self._key_retention_ms, key))
 
-    def _forget_operations(self) -> None:
-        past = self._past
-        while self._forgotten < len(past):
-            op = past[self._forgotten]
-            assert op is not None
-            if op.finished_at_ms + self._op_retention_ms >= self.now_ms:
-                break
-            past[self._forgotten] = None
-            self._forgotten += 1
-            if self.operations.get(op.op_id) is op:
-                del self.operations[op.op_id]
-            else:
-                refused = self._refused[op.op_id]
-                del refused[next(iter(refused))]
-                if not refused:
-                    del self._refused[op.op_id]
-        if self._forgotten > TOLERATED and 2 * self._forgotten > len(past):
-            del past[: self._forgotten]
-            self._forgotten = 0
-
     def _is_stale(self, key: Key) -> bool:
         return self._forgets_keys and key.seen_at + self._key_retention_ms < self.now_ms and key.is_idle()
 
     # -- operations
 
-    def open(
-        self,
-        op_id: str | None,
-        needs: Sequence[Need] | None,
-        delay_ms: int | None,
-        submitted_at_ms: int | None,
-        quorum: int | None,
-        volume: int | None,
-    ) -> Operation:
+    def open(self, row: Row) -> Operation:
         """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats."""
         before = self.pending
-        op = self._admit(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
+        op = self._admit(row)
         if self.pending > before:
             self._start(op)
         return op
 
-    def open_later(
-        self,
-        op_id: str | None,
-        needs: Sequence[Need] | None,
-        delay_ms: int | None,
-        submitted_at_ms: int | None,
-        quorum: int | None,
-        volume: int | None,
-    ) -> None:
+    def open_later(self, row: Row) -> None:
         """Take in an operation submitted after time has stopped."""
         before = self.pending
-        op = self._admit(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
+        op = self._admit(row)
         if self.pending > before:
             self._leave_open(op)
 
-    def _admit(
-        self,
-        op_id: Any,
-        needs: Any,
-        delay_ms: Any,
-        submitted_at_ms: Any,
-        quorum: int | None,
-        volume: int | None,
-    ) -> Operation:
+    def _admit(self, row: Row) -> Operation:
         """Judge a row. The operation is new, rejected, or the one this row repeats."""
+        op_id, needs, delay_ms = rows.item(row, 0), rows.item(row, 1), rows.item(row, 2)
+        submitted_at_ms, quorum, volume = rows.item(row, 3), rows.item(row, 4), rows.item(row, 5)
         reason = fault(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
         if reason is not None:
-            return self._refuse((op_id, needs, delay_ms, submitted_at_ms, quorum, volume), reason)
-        first = self.operations.get(op_id)
+            return self._refuse(row, reason)
+        first = self.register.operations.get(op_id)
         if first is None:
             op = make_operation(op_id, self.opened)
             op.needs = tuple(needs)
@@ -171,11 +122,10 @@ class Engine:
             op.deadline_ms = op.submitted_at_ms + delay_ms
             op.quorum = quorum
             op.volume = volume
-            self.operations[op_id] = op
+            self.register.operations[op_id] = op
             self.opened += 1
             self.pending += 1
             return op
-        row = (op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
         delay_ms = first.deadline_ms - first.submitted_at_ms
         if content(row) == content((op_id, first.needs, delay_ms, first.submitted_at_ms, first.quorum, first.volume)):
             self.repeated += 1
@@ -183,19 +133,15 @@ class Engine:
         return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
 
     def _refuse(self, row: Row, reason: str) -> Operation:
-        op_id = row[0]
-        op = make_operation(op_id, self.opened)
-        if op_id:
-            refused = self._refused.setdefault(op_id, {})
-            known = refused.setdefault(content(row), op)
+        op = make_operation(rows.item(row, 0), self.opened)
+        op.finished_at_ms = self.now_ms
+        if op.op_id:
+            known = self.register.refuse(op, content(row))
             if known is not op:
                 self.repeated += 1
                 return known
-            if self._forgets_operations:
-                self._past.append(op)
         op.outcome = REJECTED
         op.reason = reason
-        op.finished_at_ms = self.now_ms
         self.opened += 1
         self.rejected += 1
         self.settled.append(op)
@@ -411,8 +357,7 @@ class Engine:
         if op.queued:
             op.queued = False
             self.deadlines.bury(None)
-        if self._forgets_operations:
-            self._past.append(op)
+        self.register.retire(op)
         self.settled.append(op)
 
     def _last_to_rise(self, op: Operation) -> str:

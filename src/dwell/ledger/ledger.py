@@ -108,7 +108,7 @@ class Ledger:
         try:
             if engine.pending >= self._max_open:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
-            operation = engine.open(op_id, rows, delay_ms, engine.now_ms, quorum, volume)
+            operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
             if engine.deadlines.has_up_to(self._alarm_ms - 1):
                 self._set_alarm()
@@ -120,7 +120,7 @@ class Ledger:
         """What the operation waits for and what is met, since when; None if none of that op_id waits."""
         self._mutex.acquire()
         try:
-            operation = self._engine.operations.get(op_id)
+            operation = self._engine.register.operations.get(op_id)
             if operation is None or operation.outcome is not None:
                 return None
             return explain(operation, self._engine.keys)

@@ -33,7 +33,6 @@ cdef class Replay:
     cdef bint _go_on(self) except -1
     @cython.locals(now_ms=cython.longlong)
     cdef _open_all(self)
-    cdef _open(self, wait)
     cdef _stop(self)
     cdef _start(self)
     @cython.locals(place=cython.Py_ssize_t, collected=list, is_sorted=cython.bint, last_ms=cython.longlong, row_ms=cython.longlong)

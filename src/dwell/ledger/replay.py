@@ -124,24 +124,14 @@ class Replay:
         first = self._wait
         self._read_wait()
         if self._wait_ms != now_ms:
-            self._open(first)
+            self._engine.open(first)
             return
         batch = [first]
         while self._wait_ms == now_ms:
             batch.append(self._wait)
             self._read_wait()
         for wait in _first_first(batch):
-            self._open(wait)
-
-    def _open(self, wait: Any) -> None:
-        self._engine.open(
-            rows.item(wait, 0),
-            rows.item(wait, 1),
-            rows.item(wait, 2),
-            rows.item(wait, 3),
-            rows.item(wait, 4),
-            rows.item(wait, 5),
-        )
+            self._engine.open(wait)
 
     def _stop(self) -> None:
         self._engine.expire(self._end_ms)
@@ -151,7 +141,7 @@ class Replay:
             left.append(self._wait)
             self._read_wait()
         for wait in _first_first(left):
-            self._engine.open_later(*wait)
+            self._engine.open_later(wait)
 
     # -- rows
 
@@ -202,7 +192,7 @@ class Replay:
                 raise InvalidType(f"waits must hold Wait, not {wait!r}")
             if is_usable_time(rows.item(wait, SUBMITTED_AT)):
                 return wait
-            self._open(wait)
+            self._engine.open(wait)
         return None
 
     def _next_event(self) -> Any:
