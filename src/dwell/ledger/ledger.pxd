@@ -27,8 +27,8 @@ cdef class Ledger:
 
     @cython.locals(engine=Engine, before=cython.longlong, completed=cython.longlong)
     cpdef record(self, key, level=*)
-    @cython.locals(now_ms=cython.longlong)
-    cdef _enter(self, bint even_closed)
+    @cython.locals(now_ms=cython.longlong, expired=cython.longlong)
+    cdef long long _enter(self, bint even_closed) except? -1
     @cython.locals(settled=list, awaited=list, operation=Operation)
     cdef _leave(self)
     cdef _set_alarm(self)

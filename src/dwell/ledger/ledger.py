@@ -173,8 +173,7 @@ class Ledger:
         For ledgers without a reaper.
         """
         engine = self._engine
-        before = engine.expired
-        self._enter(True)
+        before = self._enter(True)
         try:
             engine.expire(engine.now_ms)
             expired = engine.expired - before
@@ -246,19 +245,21 @@ class Ledger:
 
     # -- the lock
 
-    def _enter(self, even_closed: bool) -> None:
-        """Take the lock and move on to now. The clock is read before: while others hold the lock it may stand still,
-        and the engine never goes back.
+    def _enter(self, even_closed: bool) -> int:
+        """Take the lock and move on to now; returns how many had expired before that. The clock is read outside the
+        lock, since its code may be anybody's; the engine never goes back.
         """
         now_ms = instant.now_ms(self._clock, self._is_system)
         self._mutex.acquire()
         try:
             if self._closed and not even_closed:
                 raise Closed(f"{self.name} is closed")
+            expired = self._engine.expired
             self._engine.at(now_ms)
         except BaseException:
             self._mutex.release()
             raise
+        return expired
 
     def _leave(self) -> None:
         """Give the lock back, then tell those who wait for what was settled under it."""
