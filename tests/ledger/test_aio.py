@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from collections.abc import Callable, Generator
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_cancelling_one_of_several_leaves_the_others_waiting() -> None:
                 else:
                     tasks[-1].cancel()
                     await asyncio.wait(tasks)
-                assert ticket._operation.waiters is None
+                assert not ticket._operation.waiters
 
     asyncio.run(main())
 
@@ -150,7 +151,57 @@ def test_a_ticket_is_awaited_in_a_running_loop_only() -> None:
         Ledger(clock=ManualClock(), reaper=False) as ledger,
         pytest.raises(RuntimeError, match="no running event loop"),
     ):
-        ledger.open("x", [Need("a")], 60_000).__await__()
+        next(ledger.open("x", [Need("a")], 60_000).__await__())
+
+
+def test_a_settled_ticket_is_awaited_without_a_loop() -> None:
+    with Ledger(clock=ManualClock(), reaper=False) as ledger:
+        ticket = ledger.open("x", [], 5)
+        with pytest.raises(StopIteration) as end:
+            next(ticket.__await__())
+        assert end.value.value == ticket.outcome
+
+
+def test_who_cancels_is_quoted() -> None:
+    async def main() -> None:
+        with Ledger(clock=ManualClock(), reaper=False) as ledger:
+            ticket = ledger.open("x", [Need("a")], 60_000)
+
+            async def wait() -> None:
+                await ticket
+
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            task.cancel("shutting down")
+            with pytest.raises(asyncio.CancelledError, match="shutting down"):
+                await task
+
+    asyncio.run(main())
+
+
+def test_an_outcome_between_the_await_and_its_callback_wakes_the_task() -> None:
+    class Recording:
+        """An awaitable that has the event happen as soon as the wait is known."""
+
+        def __init__(self, ticket: Ticket, record: Callable[[str], object]) -> None:
+            self.ticket, self.record = ticket, record
+
+        def __await__(self) -> Generator[object, None, Outcome]:
+            waiting = self.ticket.__await__()
+            first = next(waiting)
+            self.record("a")
+            yield first
+            with pytest.raises(StopIteration) as end:
+                next(waiting)
+            outcome: Outcome = end.value.value
+            return outcome
+
+    async def main() -> Outcome:
+        with Ledger(clock=ManualClock(), reaper=False) as ledger:
+            ticket = ledger.open("x", [Need("a")], 60_000)
+            return await asyncio.wait_for(Recording(ticket, ledger.record), 5)
+
+    assert asyncio.run(main()).outcome == "completed"
 
 
 def test_a_loop_that_was_closed_harms_nobody() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 
 from dwell.ledger import Need, Wait
-from dwell.ledger.engine import Engine
+from dwell.ledger.engine import UNREACHABLE, Engine
 from dwell.ledger.heap import TOLERATED, Heap
 from dwell.ledger.key import Key
 from dwell.ledger.operation import Operation
@@ -37,7 +38,7 @@ def check(engine: Engine) -> None:
     assert engine.opened == settled + engine.pending
     waiting = [op for op in engine.register.operations.values() if op.outcome is None]
     assert len(waiting) == engine.pending
-    expected = dict.fromkeys(engine.keys, 0)
+    expected, pins = dict.fromkeys(engine.keys, 0), dict.fromkeys(engine.keys, 0)
     for op in waiting:
         assert (op.deadline_ms, op) in engine.deadlines.entries()
         for i, (name, level) in enumerate(op.needs):
@@ -47,7 +48,9 @@ def check(engine: Engine) -> None:
                 awaits = level is not None
             else:
                 awaits = op.met_since(i) is None
-            if awaits:
+            if awaits and level == UNREACHABLE:
+                pins[name] += 1
+            elif awaits:
                 key = engine.keys[name]
                 if level is None:
                     assert op in signals(key)
@@ -59,8 +62,9 @@ def check(engine: Engine) -> None:
         dead = key.dead if key.levels is None else key.dead + key.levels.dead
         assert entries(key) - dead == expected[name]
         assert 0 <= 2 * key.dead <= len(signals(key)) + TOLERATED
-        assert key.has_level or expected[name] > 0
-        assert key.is_idle() == (expected[name] == 0)
+        assert key.pins == pins[name]
+        assert key.has_level or expected[name] + pins[name] > 0
+        assert key.is_idle() == (expected[name] + pins[name] == 0)
         if key.levels is not None:
             check_heap(key.levels)
     check_heap(engine.deadlines)
@@ -151,6 +155,31 @@ def test_a_volume_beyond_64_bits_waits_for_what_can_come() -> None:
     engine.settle()
     assert op.row().completed_by == "low"
     check(engine)
+
+
+def test_a_level_that_a_volume_counts_on_is_not_forgotten() -> None:
+    """Nothing greater can come at "end", so nobody waits there; what it has reached still counts."""
+    engine = Engine(key_retention_ms=1000)
+    engine.at(0)
+    op = engine.open(Wait("x", [Need("end", 2**63 - 51), Need("b", 0)], 10**6, 0, volume=100))
+    engine.record("end", 2**63 - 1)
+    engine.at(5000)
+    engine.record("b", 50)
+    engine.settle()
+    assert op.outcome == "completed"
+    engine.at(10_000)
+    assert not engine.keys
+
+
+def test_retentions_of_any_size_are_kept() -> None:
+    for retention_ms in (sys.maxsize, 2**70):
+        engine = Engine(retention_ms, retention_ms)
+        engine.at(0)
+        engine.record("a", 1)
+        engine.at(10**9)
+        op = engine.open(Wait("x", [Need("a", 1)], 5, 10**9))
+        engine.settle()
+        assert op.outcome == "completed"
 
 
 def test_an_event_touches_only_what_it_satisfies() -> None:

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import random
+import signal
 import threading
-from collections.abc import Iterator
-from typing import ClassVar
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -123,27 +124,121 @@ def test_kinds_of_strings_and_integers_count_as_what_they_are(ledger: Ledger) ->
     assert ticket.outcome == Outcome("x", "completed", 0, 0, "a")
 
 
-def test_a_ledger_called_from_within_itself_says_so_and_goes_on() -> None:
-    class Watched(str):
-        """A key whose comparison calls the ledger, as a finaliser or a signal handler might while it works."""
-
-        calls: ClassVar[list[Ledger]] = []
+def test_nobodys_code_runs_inside_the_ledger(ledger: Ledger) -> None:
+    class Key(str):
+        """Equal to nothing, and not to be hashed."""
 
         def __hash__(self) -> int:
-            for ledger in self.calls:
-                ledger.record("from within")
-            return super().__hash__()
+            raise AssertionError
 
         def __eq__(self, other: object) -> bool:
-            return super().__eq__(other)
+            return False
 
-    with Ledger(clock=ManualClock(), reaper=False) as ledger:
-        Watched.calls = [ledger]
+    assert ledger.record(Key("a"), 1) == 0
+    ticket = ledger.open(Key("x"), [Need(Key("a"), 1)], 5)
+    assert ticket.outcome == Outcome("x", "completed", 0, 0, "a")
+
+
+class SlowClock:
+    """Does something the second time a thread reads it in `open`, which is under the ledger's lock."""
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self.do, self.reads, self.thread = do, 0, threading.current_thread()
+
+    def now_ms(self) -> int:
+        if self.reads and threading.current_thread() is self.thread:
+            self.reads -= 1
+            if self.reads == 0:
+                self.do()
+        return 0
+
+
+def test_a_ledger_called_from_within_itself_says_so_and_goes_on() -> None:
+    clock = SlowClock(lambda: within.record("from within"))
+    with Ledger(clock=clock) as within:
+        clock.reads = 2
         with pytest.raises(RuntimeError, match="called from within itself"):
-            ledger.record(Watched("a"), 1)
-        Watched.calls = []
-        assert ledger.record("b", 1) == 0
-        assert ledger.statistics().keys == 1
+            within.open("x", [Need("a")], 1000)
+        assert within.open("y", [Need("a")], 1000).outcome is None
+        assert within.record("a") == 2
+
+
+def test_a_callback_that_exits_keeps_nobody_from_being_told(ledger: Ledger) -> None:
+    def leave(_ticket: Ticket) -> None:
+        raise SystemExit(3)
+
+    told: list[str | None] = []
+    tickets = [ledger.open(f"{n}", [Need("a")], 20) for n in range(3)]
+    tickets[0].add_done_callback(leave)
+    for ticket in tickets:
+        ticket.add_done_callback(lambda ticket: told.append(ticket.op_id))
+    with pytest.raises(SystemExit):
+        ledger.record("a")
+    assert told == ["0", "1", "2"]
+
+
+def test_a_thread_interrupted_in_its_wait_leaves_nothing_behind(ledger: Ledger) -> None:
+    ticket = ledger.open("x", [Need("a")], 20)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(KeyboardInterrupt):
+            ticket.result(10)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ticket._operation.waiters is None
+
+
+def test_a_signal_handler_may_call_the_ledger_whose_lock_its_thread_waits_for() -> None:
+    holding, handled = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        holding.set()
+        handling.wait(10)
+        time.sleep(0.05)
+
+    def handle(*_: object) -> None:
+        handling.set()
+        shared.record("signal")
+        handled.set()
+
+    handling = threading.Event()
+    clock = SlowClock(hold)
+    with Ledger(clock=clock) as shared:
+        holder = threading.Thread(target=lambda: shared.open("x", [Need("a")], 1000))
+        clock.thread, clock.reads = holder, 2
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            holder.start()
+            assert holding.wait(10)
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            shared.record("main")
+            holder.join(10)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert handled.is_set()
+        assert shared.statistics().recorded == 2
+
+
+@pytest.mark.parametrize("field", ["max_open", "key_retention_ms", "op_retention_ms"])
+def test_bounds_of_a_wrong_kind_are_named(field: str) -> None:
+    for value in ("7", 1.5):
+        with pytest.raises(InvalidType, match=f"{field} must be an integer.*not {value!r}"):
+            Ledger(reaper=False, **{field: value})  # type: ignore[arg-type]
+    Ledger(reaper=False, **{field: 2**70}).close()  # type: ignore[arg-type]
+
+
+def test_a_wrong_kind_in_a_row_with_another_fault_is_named(ledger: Ledger) -> None:
+    for needs in ([7], [Need("a"), 7]):
+        with pytest.raises(InvalidType, match="of a wrong kind"):
+            ledger.open("x", needs, -1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidType, match="of a wrong kind"):
+        ledger.open("x", [Need("a")], -1, quorum=[])  # type: ignore[arg-type]
+    assert ledger.statistics().opened == 0
 
 
 def test_cancel_settles_once(clock: ManualClock, ledger: Ledger) -> None:

@@ -11,10 +11,13 @@ cdef class Awaiting:
     cdef readonly object loop
     cdef object _callback
     cdef object _context
+    cdef object _message
+    cdef bint _is_woken
     cdef bint _is_cancelled
     cdef public bint _asyncio_future_blocking
 
     cpdef wake(self)
+    cpdef forget(self)
 
 
 @cython.locals(awaiting=Awaiting)

@@ -1,9 +1,8 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, nonecheck=True
 """One `await` of a ticket: as much of a future as a task asks of what it waits for.
 
 A hundred thousand waits are a hundred thousand of these. A future and a generator for each would do as well, and cost
-more than the wait itself, most of it in the cyclic collector, which compiled never sees this one: what wakes or cancels
-the task, or throws into it, also parts the two.
+more than the wait itself.
 """
 
 from __future__ import annotations
@@ -23,19 +22,30 @@ else:
     from dwell.ledger import directive as cython
 
 
-@cython.no_gc
 @cython.cclass
 class Awaiting:
-    """Used by the thread of its loop, but for `loop`, which never changes."""
+    """Used by the thread of its loop, but for `loop`, which is set before it is shared."""
 
-    __slots__ = ("_asyncio_future_blocking", "_callback", "_context", "_is_cancelled", "_ledger", "_operation", "loop")
+    __slots__ = (
+        "_asyncio_future_blocking",
+        "_callback",
+        "_context",
+        "_is_cancelled",
+        "_is_woken",
+        "_ledger",
+        "_message",
+        "_operation",
+        "loop",
+    )
 
     _ledger: Ledger
     _operation: Operation
-    loop: asyncio.AbstractEventLoop
+    loop: asyncio.AbstractEventLoop | None
     _callback: Callable[[Awaiting], object] | None  # wakes the task
     _context: Context | None
+    _is_woken: bool
     _is_cancelled: bool
+    _message: object  # of whoever cancelled
     _asyncio_future_blocking: bool  # by this name a task knows a future, and whether it was awaited
 
     # -- for the coroutine that awaits
@@ -45,9 +55,11 @@ class Awaiting:
 
     def __next__(self) -> Awaiting:
         operation = self._operation
-        if operation.outcome is None and self._ledger._add_waiter(operation, self):
-            self._asyncio_future_blocking = True
-            return self
+        if operation.outcome is None:
+            self.loop = asyncio.get_running_loop()
+            if self._ledger._add_waiter(operation, self):
+                self._asyncio_future_blocking = True
+                return self
         raise StopIteration(operation.row())
 
     def send(self, _value: object) -> Awaiting:
@@ -62,17 +74,23 @@ class Awaiting:
         raise kind  # type: ignore[misc]
 
     def close(self) -> None:
-        self._callback = self._context = None
-        self._ledger._remove_waiter(self._operation, self)
+        self.forget()
+        try:
+            self._ledger._remove_waiter(self._operation, self)
+        except RuntimeError:
+            # The coroutine is collected by a thread that is inside the ledger. What is left there wakes nobody.
+            return
 
     # -- for its task
 
-    def get_loop(self) -> asyncio.AbstractEventLoop:
+    def get_loop(self) -> asyncio.AbstractEventLoop | None:
         return self.loop
 
     def add_done_callback(self, callback: Callable[[Awaiting], object], *, context: Context | None = None) -> None:
         self._callback = callback
         self._context = context
+        if self._is_woken:
+            self.wake()
 
     def cancel(self, msg: object = None) -> bool:
         """Cancelling who awaits leaves the wait open."""
@@ -80,29 +98,36 @@ class Awaiting:
             return False
         self._ledger._remove_waiter(self._operation, self)
         self._is_cancelled = True
+        self._message = msg
         self.wake()
         return True
 
     def result(self) -> None:
         if self._is_cancelled:
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)
 
     # -- for the ledger
 
     def wake(self) -> None:
         callback, context = self._callback, self._context
-        self._callback = self._context = None
-        if callback is not None:
+        self.forget()
+        self._is_woken = True
+        if callback is not None and self.loop is not None:
             self.loop.call_soon(callback, self, context=context)
+
+    def forget(self) -> None:
+        """Nobody awaits any more."""
+        self._callback = self._context = None
 
 
 def make_awaiting(ledger: Ledger, operation: Operation) -> Awaiting:
     awaiting = Awaiting.__new__(Awaiting)
     awaiting._ledger = ledger
     awaiting._operation = operation
-    awaiting.loop = asyncio.get_running_loop()
+    awaiting.loop = None
     awaiting._callback = awaiting._context = None
-    awaiting._is_cancelled = awaiting._asyncio_future_blocking = False
+    awaiting._is_woken = awaiting._is_cancelled = awaiting._asyncio_future_blocking = False
+    awaiting._message = None
     return awaiting
 
 
@@ -112,6 +137,5 @@ def wake_all(awaiting: list[Awaiting]) -> None:
 
 
 def forget_all(awaiting: list[Awaiting]) -> None:
-    """Their loop is closed: nobody awaits there any more."""
     for one in awaiting:
-        one._callback = one._context = None
+        one.forget()

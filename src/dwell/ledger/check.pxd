@@ -15,3 +15,5 @@ cpdef tuple content(row)
 cpdef bint is_usable_time(at_ms) except -1
 cpdef bint is_usable_event(event) except -1
 cpdef check_event(key, level)
+cpdef plain(text)
+cpdef tuple plain_needs(needs)

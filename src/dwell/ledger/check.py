@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from dwell.errors import InvalidType
+from dwell.errors import InvalidArgument, InvalidType
 from dwell.ledger import item as rows
 from dwell.ledger.reason import MAX_MS, MIN_MS, Reason
 from dwell.ledger.value import Need
@@ -137,6 +137,37 @@ def check_event(key: str | None, level: int | None) -> None:
 def _must_be_null(field: str, value: object, kind: str) -> None:
     if value is not None:
         raise InvalidType(f"{field} must be {kind}, not {value!r}")
+
+
+def plain(text: str) -> str:
+    """The same as a `str` and nothing more: whatever is kept compares and hashes without running anybody's code."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def plain_needs(needs: Sequence[Need]) -> tuple[Need, ...]:
+    """Needs without a fault, their keys and levels as `str` and `int` and nothing more."""
+    for need in needs:
+        level = rows.item(need, 1)
+        if type(rows.item(need, 0)) is not str or (level is not None and type(level) is not int):
+            return tuple([_plain_need(each) for each in needs])
+    return tuple(needs)
+
+
+def _plain_need(need: Need) -> Need:
+    key, level = need
+    assert key is not None
+    return Need(plain(key), None if level is None else int(level))
+
+
+def span(retention_ms: int | None, field: str) -> int:
+    """A retention, cut to the span of all times; 0 without one."""
+    if retention_ms is None:
+        return 0
+    if not isinstance(retention_ms, int):
+        raise InvalidType(f"{field} must be an integer or None, not {retention_ms!r}")
+    if retention_ms < 0:
+        raise InvalidArgument(f"{field} must not be negative, not {retention_ms}")
+    return min(retention_ms, MAX_MS - MIN_MS)
 
 
 def content(row: Row) -> Content:

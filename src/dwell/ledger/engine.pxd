@@ -2,7 +2,7 @@
 cimport cython
 
 from dwell.ledger cimport item as rows
-from dwell.ledger.check cimport content, fault
+from dwell.ledger.check cimport content, fault, plain, plain_needs
 from dwell.ledger.heap cimport Heap
 from dwell.ledger.key cimport Key, make_key
 from dwell.ledger.operation cimport Operation, make_operation
@@ -60,6 +60,7 @@ cdef class Engine:
     @cython.locals(met=list)
     cdef _note_met(self, Operation op, name)
     cdef _ripen(self, Operation op)
+    cdef _unwatch(self, Key key, threshold)
     @cython.locals(key=Key, keys=list, thresholds=list, levels=list, i=cython.Py_ssize_t)
     cdef _watch_volume(self, Operation op)
     @cython.locals(op=Operation, ripe=list)

@@ -32,8 +32,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from dwell.errors import InvalidType
 from dwell.ledger import item as rows
-from dwell.ledger.check import content, fault
+from dwell.ledger.check import content, fault, plain, plain_needs, span
 from dwell.ledger.heap import Heap
 from dwell.ledger.key import Key, make_key
 from dwell.ledger.operation import Operation, make_operation
@@ -44,6 +45,10 @@ from dwell.ledger.value import CANCELLED, COMPLETED, EXPIRED, PENDING, REJECTED
 if TYPE_CHECKING:
     from dwell.ledger.check import Row
     from dwell.ledger.value import Settled
+
+
+# No event can bring this level.
+UNREACHABLE = rows.MAX_LEVEL + 1
 
 
 class Engine:
@@ -60,10 +65,10 @@ class Engine:
         self.repeated = self.recorded = self.set_aside = 0
         self.keys: dict[str, Key] = {}
         self.deadlines = Heap()
-        self.register = Register(op_retention_ms)
+        self.register = Register(op_retention_ms is not None, span(op_retention_ms, "op_retention_ms"))
         self._ripe: list[Operation] = []
         self._forgets_keys = key_retention_ms is not None
-        self._key_retention_ms = key_retention_ms or 0
+        self._key_retention_ms = span(key_retention_ms, "key_retention_ms")
         self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
 
     # -- time
@@ -114,10 +119,11 @@ class Engine:
         reason = fault(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
         if reason is not None:
             return self._refuse(row, reason)
+        op_id = plain(op_id)
         first = self.register.operations.get(op_id)
         if first is None:
             op = make_operation(op_id, self.opened)
-            op.needs = tuple(needs)
+            op.needs = plain_needs(needs)
             op.submitted_at_ms = submitted_at_ms
             op.deadline_ms = op.submitted_at_ms + delay_ms
             op.quorum = quorum
@@ -133,10 +139,14 @@ class Engine:
         return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
 
     def _refuse(self, row: Row, reason: str) -> Operation:
-        op = make_operation(rows.item(row, 0), self.opened)
+        op_id = rows.item(row, 0)
+        op = make_operation(plain(op_id) if op_id else op_id, self.opened)
         op.finished_at_ms = self.now_ms
-        if op.op_id:
-            known = self.register.refuse(op, content(row))
+        if op_id:
+            try:
+                known = self.register.refuse(op, content(row))
+            except TypeError:
+                raise InvalidType(f"needs, quorum or volume is of a wrong kind: {row!r}") from None
             if known is not op:
                 self.repeated += 1
                 return known
@@ -186,6 +196,7 @@ class Engine:
     def record(self, name: str, level: int | None) -> None:
         """Take in an event that happens now: O(1), and O(log waiting) for each need it meets."""
         self.recorded += 1
+        name = plain(name)
         key = self.keys.get(name)
         if level is None:
             if key is None:
@@ -289,17 +300,22 @@ class Engine:
         # With every key below its threshold the sum has grown by at most k * (share - 1) <= missing - 1.
         share = 1 + (missing - 1) // len(keys)
         for i, key in enumerate(keys):
-            threshold = levels[i] + share
+            threshold = min(levels[i] + share, UNREACHABLE)
             if threshold != thresholds[i]:
-                if thresholds[i] is not None:
-                    thresholds[i] = None
-                    key.bury_level()
-                if rows.fits(threshold):
-                    thresholds[i] = threshold
+                before, thresholds[i] = thresholds[i], None
+                self._unwatch(key, before)
+                thresholds[i] = threshold
+                if threshold < UNREACHABLE:
                     key.watch_level(threshold, op)
                 else:
-                    # No event can bring a level beyond 64 bits.
-                    self._drop_if_unknown(key)
+                    key.pins += 1
+
+    def _unwatch(self, key: Key, threshold: int | None) -> None:
+        if threshold is not None:
+            if threshold < UNREACHABLE:
+                key.bury_level()
+            else:
+                key.pins -= 1
 
     # -- outcomes
 
@@ -308,7 +324,8 @@ class Engine:
         if self._ripe:
             ripe, self._ripe = self._ripe, []
             for op in ripe:
-                self._finish(op, COMPLETED, self.now_ms)
+                if op.outcome is None:
+                    self._finish(op, COMPLETED, self.now_ms)
 
     def expire(self, last_ms: int) -> None:
         """Expire what still waits with a deadline up to and with this one, in the order of the deadlines."""
@@ -328,8 +345,8 @@ class Engine:
         return self.deadlines.first_rank() if len(self.deadlines) else None
 
     def waiting(self) -> list[Operation]:
-        """All that wait."""
-        return [op for _, op in self.deadlines.entries() if op.outcome is None]
+        """All that wait, in the order of their deadlines."""
+        return [op for _, op in sorted(self.deadlines.entries()) if op.outcome is None]
 
     def suspend(self) -> None:
         """Time stops: what still waits is pending, and stays so."""
@@ -386,8 +403,8 @@ class Engine:
                             key.bury_signal()
                         else:
                             key.bury_level()
-                elif op.thresholds[i] is not None:
-                    key.bury_level()
+                else:
+                    self._unwatch(key, op.thresholds[i])
                 self._drop_if_unknown(key)
         op.thresholds = op.met = None
 

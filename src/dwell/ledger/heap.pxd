@@ -25,3 +25,4 @@ cdef class Heap:
     cdef int bury(self, key) except -1
     cdef void unbury(self) noexcept
     cdef int _clean(self, key) except -1
+    cdef int _resize(self, Py_ssize_t capacity) except -1

@@ -34,16 +34,9 @@ cdef class Heap:
         return self._entries[0].rank
 
     cdef int push(self, long long rank, Operation op) except -1:
-        cdef Entry *grown
-        cdef Py_ssize_t capacity
         cdef Entry entry
         if self._count == self._capacity:
-            capacity = self._capacity + (self._capacity >> 1) + 2
-            grown = <Entry *> PyMem_Realloc(self._entries, capacity * sizeof(Entry))
-            if grown is NULL:
-                raise MemoryError
-            self._entries = grown
-            self._capacity = capacity
+            self._resize(self._capacity + (self._capacity >> 1) + 2)
         Py_INCREF(op)
         entry.rank = rank
         entry.number = op.number
@@ -103,6 +96,16 @@ cdef class Heap:
         self.dead = 0
         for i in range(kept, count):
             Py_DECREF(<object> entries[i].operation)
+        if self._capacity > 4 * kept + 64:
+            self._resize(2 * kept)
+        return 0
+
+    cdef int _resize(self, Py_ssize_t capacity) except -1:
+        cdef Entry *entries = <Entry *> PyMem_Realloc(self._entries, capacity * sizeof(Entry))
+        if entries is NULL:
+            raise MemoryError
+        self._entries = entries
+        self._capacity = capacity
         return 0
 
 

@@ -36,6 +36,9 @@ cdef extern from *:
             Py_DECREF(row);
             return NULL;
         }
+#if PY_VERSION_HEX >= 0x030E0000
+        ((PyTupleObject *)row)->ob_hash = -1;
+#endif
         /* Strings and integers close no circle: millions of rows need not be visited by the cyclic collector. */
         if (PyUnicode_CheckExact(op_id) && (completed_by == Py_None || PyUnicode_CheckExact(completed_by)))
             PyObject_GC_UnTrack(row);

@@ -10,7 +10,7 @@ cdef Py_ssize_t TOLERATED
 
 @cython.final
 cdef class Key:
-    cdef public object name
+    cdef public str name
     cdef public long long level
     cdef public long long rose_at
     cdef public long long seen_at
@@ -18,6 +18,7 @@ cdef class Key:
     cdef public Operation signal
     cdef public list signals
     cdef public int dead
+    cdef public int pins
     cdef public bint has_level
 
     cdef watch_signal(self, Operation op)

@@ -19,7 +19,7 @@ else:
 @cython.no_gc
 @cython.cclass
 class Key:
-    __slots__ = ("dead", "has_level", "level", "levels", "name", "rose_at", "seen_at", "signal", "signals")
+    __slots__ = ("dead", "has_level", "level", "levels", "name", "pins", "rose_at", "seen_at", "signal", "signals")
 
     name: str
     has_level: bool
@@ -30,6 +30,7 @@ class Key:
     signal: Operation | None  # who waits for the next event: usually one, so the first needs no list
     signals: list[Operation] | None  # the others
     dead: int  # of these two, how many wait no more
+    pins: int  # volumes that count on the level but wait for no greater one
 
     def watch_signal(self, op: Operation) -> None:
         """Have the operation wait for the next event."""
@@ -60,7 +61,7 @@ class Key:
         self.levels.bury(self.name)
 
     def is_idle(self) -> bool:
-        if self.levels is not None and len(self.levels) > self.levels.dead:
+        if self.pins > 0 or (self.levels is not None and len(self.levels) > self.levels.dead):
             return False
         return self.count_signals() == self.dead
 
@@ -79,5 +80,5 @@ def make_key(name: str) -> Key:
     key.levels = None
     key.signal = None
     key.signals = None
-    key.dead = 0
+    key.dead = key.pins = 0
     return key

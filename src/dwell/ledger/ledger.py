@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, nonecheck=True
 """The live ledger: the engine under one lock, a clock for its time, a timer for its deadlines."""
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 from dwell.clock import Clock, SystemClock
-from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, log_error
+from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, InvalidType, log_error
 from dwell.ledger import instant
 from dwell.ledger.check import check_event
 from dwell.ledger.engine import Engine
 from dwell.ledger.explanation import Explanation, explain
+from dwell.ledger.item import MAX_LEVEL
 from dwell.ledger.mutex import Mutex
 from dwell.ledger.reason import BEFORE_ALL, MAX_MS
 from dwell.ledger.statistics import LedgerStatistics
@@ -65,15 +66,14 @@ class Ledger:
         reaper: bool = True,
         on_error: ErrorHandler = log_error,
     ) -> None:
+        if not isinstance(max_open, int):
+            raise InvalidType(f"max_open must be an integer, not {max_open!r}")
         if max_open < 1:
             raise InvalidArgument(f"max_open must be at least 1, not {max_open}")
-        for field, value in (("key_retention_ms", key_retention_ms), ("op_retention_ms", op_retention_ms)):
-            if value is not None and value < 0:
-                raise InvalidArgument(f"{field} must not be negative, not {value}")
         self.name = name
         self._clock = SystemClock() if clock is None else clock
         self._is_system = type(self._clock) is SystemClock
-        self._max_open = max_open
+        self._max_open = min(max_open, MAX_LEVEL)
         self._engine = Engine(key_retention_ms, op_retention_ms)
         self._mutex = Mutex()
         self._waking = Waking(on_error)
@@ -193,13 +193,21 @@ class Ledger:
 
     def _set_alarm(self) -> None:
         """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
-        self._alarm_ms = self._engine.deadlines.first_rank()
+        deadline_ms = self._engine.deadlines.first_rank()
         # One millisecond after the deadline, whose events still count.
-        self._timer.reschedule(self._alarm, max(1, self._alarm_ms + 1 - self._clock.now_ms()))
+        wait_ms = deadline_ms + 1 - instant.now_ms(self._clock, self._is_system)
+        self._timer.reschedule(self._alarm, max(1, wait_ms))
+        self._alarm_ms = deadline_ms
 
     def _reap(self) -> None:
         while not self._closed:
             self._timer.advance_clock(POLL_MS)
+            self._waking.call(self._look)
+
+    def _look(self) -> None:
+        """Move on to now, so that an idle ledger forgets what has had its time."""
+        self._enter(True)
+        self._leave()
 
     # -- life
 
@@ -263,6 +271,8 @@ class Ledger:
 
     def _leave(self) -> None:
         """Give the lock back, then tell those who wait for what was settled under it."""
+        # An exception may have left some ripe.
+        self._engine.settle()
         settled = self._engine.settled
         awaited = None
         if settled:
@@ -286,10 +296,10 @@ class Ledger:
                 return False
             if operation.waiters is None:
                 operation.waiters = waiter
-            elif isinstance(operation.waiters, list):
-                operation.waiters.append(waiter)
+            elif isinstance(operation.waiters, dict):
+                operation.waiters[waiter] = None
             else:
-                operation.waiters = [operation.waiters, waiter]
+                operation.waiters = {operation.waiters: None, waiter: None}
             return True
         finally:
             self._mutex.release()
@@ -297,10 +307,10 @@ class Ledger:
     def _remove_waiter(self, operation: Operation, waiter: Waiter) -> None:
         self._mutex.acquire()
         try:
-            # Once there is an outcome the list belongs to the thread that wakes; taking from it could skip a waiter.
+            # Once there is an outcome they belong to the thread that wakes; taking one away could skip another.
             if operation.outcome is None:
-                if isinstance(operation.waiters, list):
-                    operation.waiters = [other for other in operation.waiters if other != waiter] or None
+                if isinstance(operation.waiters, dict):
+                    operation.waiters.pop(waiter, None)
                 elif operation.waiters == waiter:
                     operation.waiters = None
         finally:

@@ -1,4 +1,4 @@
-# Types for both builds' compiled side: the lock is inside its owner, taken and given back without a call.
+# The lock is inside its owner: taken and given back in a few instructions.
 cimport cython
 
 from dwell.purgatory._lock cimport Lock

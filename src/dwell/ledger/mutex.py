@@ -10,19 +10,19 @@ class Mutex:
     error, not a deadlock.
     """
 
-    __slots__ = ("_lock", "_owner")
+    __slots__ = ("_lock", "release")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = 0
+        self._lock = threading.RLock()
+        self.release = self._lock.release
 
     def acquire(self) -> None:
-        me = threading.get_ident()
-        if self._owner == me:
+        if self._lock._is_owned():  # type: ignore[attr-defined]
             raise RuntimeError("the ledger was called from within itself")
-        self._lock.acquire()
-        self._owner = me
-
-    def release(self) -> None:
-        self._owner = 0
-        self._lock.release()
+        try:
+            self._lock.acquire()
+        except BaseException:
+            # Ctrl-C, just before the lock was taken or just after.
+            if self._lock._is_owned():  # type: ignore[attr-defined]
+                self._lock.release()
+            raise

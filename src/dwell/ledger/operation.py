@@ -2,7 +2,7 @@
 """One operation, from admission to what became of it. State only; the engine decides.
 
 It refers to nothing that refers back to it, so the compiled build keeps it away from the cyclic collector. Only waiters
-can close a circle; an outcome, or closing the ledger, opens it.
+can close a circle; an outcome opens it, and so does closing the ledger unless it leaves them waiting.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Operation:
     outcome: Settled | None
     finished_at_ms: int  # of a rejected one, when it was rejected
     reason: str | None
-    waiters: Waiter | list[Waiter] | None  # the host's: whom to wake, a list if several; the engine never looks at it
+    waiters: Waiter | dict[Waiter, None] | None  # the host's: whom to wake, a dict if several, in their order
 
     def __lt__(self, other: Operation) -> bool:
         return self.number < other.number
@@ -83,12 +83,10 @@ class Operation:
 
     def place_of(self, key: str) -> int:
         """Which of the needs is the one at this key."""
-        place = 0
-        for need in self.needs:
+        for place, need in enumerate(self.needs):
             if rows.item(need, 0) == key:
-                break
-            place += 1
-        return place
+                return place
+        raise LookupError(key)
 
     def met_since(self, place: int) -> int | None:
         """Since when this need is met, None if it is not; unused with a volume."""

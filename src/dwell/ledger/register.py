@@ -13,23 +13,27 @@ if TYPE_CHECKING:
 
 
 class Register:
-    """A settled operation is forgotten `retention_ms` after its outcome; None: never."""
+    """A settled operation is forgotten `retention_ms` after its outcome, or never."""
 
-    def __init__(self, retention_ms: int | None) -> None:
+    def __init__(self, forgets: bool, retention_ms: int) -> None:
         self.operations: dict[str, Operation] = {}  # the first under each op_id
         self._refused: dict[str, dict[Content, Operation]] = {}  # the rejected ones of an op_id, the oldest first
-        self._forgets = retention_ms is not None
-        self._retention_ms = retention_ms or 0
+        self._forgets = forgets
+        self._retention_ms = retention_ms
         self._past: list[Operation | None] = []  # settled, the oldest first; None: forgotten, so many
         self._forgotten = 0
 
     def refuse(self, op: Operation, content: Content) -> Operation:
         """Keep a rejected operation, or give the one it repeats."""
-        refused = self._refused.setdefault(op.op_id, {})
-        known = refused.setdefault(content, op)
-        if known is op:
-            self.retire(op)
-        return known
+        refused = self._refused.get(op.op_id)
+        if refused is None:
+            self._refused[op.op_id] = {content: op}
+        elif content in refused:
+            return refused[content]
+        else:
+            refused[content] = op
+        self.retire(op)
+        return op
 
     def retire(self, op: Operation) -> None:
         """It is settled."""

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False, boundscheck=False, wraparound=False
+# cython: annotation_typing=False, boundscheck=False, wraparound=False, nonecheck=True
 """Recorded waits and events in, outcomes out: the ledger's engine, driven through recorded time."""
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def replay(
     to the end and nothing is.
     """
     engine = Engine(key_retention_ms, op_retention_ms)
-    return Replay(engine, waits, events, MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS), in_order)
+    end_ms = MAX_MS if as_of_ms is None else max(MIN_MS - 1, min(as_of_ms, MAX_MS))
+    return Replay(engine, waits, events, end_ms, in_order)
 
 
 class Replay:

@@ -1,4 +1,4 @@
-# cython: annotation_typing=False
+# cython: annotation_typing=False, nonecheck=True
 """The caller's end of a wait."""
 
 from __future__ import annotations
@@ -49,8 +49,11 @@ class Ticket:
             gate = threading.Lock()
             gate.acquire()
             seconds = -1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
-            if self._ledger._add_waiter(operation, gate.release) and not gate.acquire(timeout=seconds):
-                self._ledger._remove_waiter(operation, gate.release)
+            if self._ledger._add_waiter(operation, gate.release):
+                try:
+                    gate.acquire(timeout=seconds)
+                finally:
+                    self._ledger._remove_waiter(operation, gate.release)
         if operation.outcome is None:
             raise TimeoutError(f"{self.op_id!r} has no outcome after {timeout} s")
         return operation.row()

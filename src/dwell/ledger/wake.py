@@ -32,20 +32,20 @@ class Waking:
         self._own = threading.local()
 
     def tell(self, awaited: list[Operation]) -> None:
-        awaiting: dict[asyncio.AbstractEventLoop, list[Awaiting]] = {}
+        awaiting: dict[asyncio.AbstractEventLoop | None, list[Awaiting]] = {}
         calls: list[Callable[[], object]] = []
         for operation in awaited:
             waiters = operation.waiters
             operation.waiters = None
-            for waiter in waiters if isinstance(waiters, list) else (waiters,):
+            for waiter in waiters if isinstance(waiters, dict) else (waiters,):
                 if isinstance(waiter, Awaiting):
                     awaiting.setdefault(waiter.loop, []).append(waiter)
                 elif waiter is not None:
                     calls.append(waiter)
-        if calls:
-            self._call_all(calls)
         if awaiting:
             _wake(awaiting)
+        if calls:
+            self._call_all(calls)
 
     def _call_all(self, calls: list[Callable[[], object]]) -> None:
         queue: deque[Callable[[], object]] | None = getattr(self._own, "queue", None)
@@ -53,11 +53,16 @@ class Waking:
             queue.extend(calls)
             return
         self._own.queue = queue = deque(calls)
-        try:
-            while queue:
+        failure = None
+        while queue:
+            try:
                 self.call(queue.popleft())
-        finally:
-            del self._own.queue
+            except BaseException as error:
+                # An exit, or Ctrl-C: it goes on when everybody is told.
+                failure = failure or error
+        del self._own.queue
+        if failure is not None:
+            raise failure
 
     def call(self, callback: Callable[[], object]) -> None:
         try:
@@ -69,10 +74,10 @@ class Waking:
                 log_error(second, self._on_error)
 
 
-def _wake(awaiting: dict[asyncio.AbstractEventLoop, list[Awaiting]]) -> None:
+def _wake(awaiting: dict[asyncio.AbstractEventLoop | None, list[Awaiting]]) -> None:
     running = asyncio._get_running_loop()
     for loop, waiting in awaiting.items():
-        if loop is running:
+        if loop is None or loop is running:
             wake_all(waiting)
         else:
             try:

@@ -13,31 +13,31 @@ cdef extern from "Python.h":
 
 cdef int wait_for(Lock *lock, unsigned long me) except -1:
     cdef Waiter waiter
-    cdef Waiter **place = &lock.waiters
+    cdef Waiter **place
     cdef PyLockStatus status
     waiter.thread = me
-    waiter.next = NULL
-    waiter.gate = PyThread_allocate_lock()
-    if waiter.gate is NULL:
-        raise MemoryError
-    PyThread_acquire_lock(waiter.gate, 1)
-    while place[0] is not NULL:
-        place = &place[0].next
-    place[0] = &waiter
-    while True:
+    while lock.owner != 0:
+        waiter.next = NULL
+        waiter.gate = PyThread_allocate_lock()
+        if waiter.gate is NULL:
+            raise MemoryError
+        PyThread_acquire_lock(waiter.gate, 1)
+        place = &lock.waiters
+        while place[0] is not NULL:
+            place = &place[0].next
+        place[0] = &waiter
         with nogil:
             status = PyThread_acquire_lock_timed(waiter.gate, -1, 1)
+        if status != PY_LOCK_ACQUIRED and not leave_queue(lock, &waiter):
+            # Handed over, but first there is a signal.
+            release(lock)
+        PyThread_free_lock(waiter.gate)
         if status == PY_LOCK_ACQUIRED:
-            break
-        try:
-            PyErr_CheckSignals()
-        except BaseException:
-            # Leave the queue; if the lock was handed over meanwhile, pass it on.
-            if not leave_queue(lock, &waiter):
-                release(lock)
-            PyThread_free_lock(waiter.gate)
-            raise
-    PyThread_free_lock(waiter.gate)
+            return 0
+        # Its handler may want this very lock: nobody must be in the queue for whom it would wait.
+        PyErr_CheckSignals()
+    lock.owner = me
+    lock.depth = 1
     return 0
 
 
