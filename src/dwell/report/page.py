@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dwell.report import chart, words
 from dwell.report.curve import Curve, Point, curve_of
 from dwell.report.figures import KINDS
-from dwell.report.svg import DAY, moment
+from dwell.report.svg import day
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def _identity(figures: Figures) -> str:
 
 def _span(figures: Figures) -> str:
     end_ms = figures.start_ms + len(figures.pending) * figures.bin_ms
-    days = dict.fromkeys(moment(at_ms, DAY) for at_ms in (figures.start_ms, end_ms))
+    days = dict.fromkeys((day(figures.start_ms), day(end_ms)))
     return f"{' to '.join(days)}, {words.duration(end_ms - figures.start_ms)}"
 
 
