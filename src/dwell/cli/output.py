@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dwell.cli.ending import elsewhere
 from dwell.cli.problem import Problem
 
 if TYPE_CHECKING:
@@ -110,5 +111,5 @@ def whole_or_nothing(files: Files, target: str, *, overwrite: bool = False) -> I
         else:
             files.rename(partial, target)
     except BaseException:
-        files.remove(partial)
+        elsewhere(lambda: files.remove(partial))
         raise

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dwell.cli import session
 from dwell.cli.argument import size
+from dwell.cli.ending import work_ends_with_the_block
 from dwell.cli.output import files_for, must_be_free, whole_or_nothing
 from dwell.cli.problem import Problem
 from dwell.cli.progress import progress
@@ -48,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
         files = files_for(args.out, spark)
         must_be_free(files, args.out, args.overwrite)
         made = workload(spark, args.kind, args.rows, args.seed)
-        with whole_or_nothing(files, args.out, overwrite=args.overwrite) as partial:
+        whole = whole_or_nothing(files, args.out, overwrite=args.overwrite)
+        with whole as partial, work_ends_with_the_block(spark):
             with progress(spark, f"{args.rows:,} {args.kind}"):
                 made.operations.write.parquet(f"{partial}/operations")
             with progress(spark, "their events"):

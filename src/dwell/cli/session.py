@@ -7,13 +7,16 @@ With `--debug` it goes to standard error after all.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dwell.cli.argument import pair
+from dwell.cli.ending import elsewhere
 from dwell.cli.problem import Problem
 from dwell.errors import MissingExtra
 
@@ -61,7 +64,7 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
     builder = SparkSession.builder.appName(f"dwell {args.command}").master(args.master)
     for key, value in {**_settings(args, stream), **dict(args.conf)}.items():
         builder = builder.config(key, value)
-    with _java_log(args.debug) as log:
+    with _java_log(args.debug) as log, _own_ctrl_c():
         try:
             spark = builder.getOrCreate()
         except Exception as error:
@@ -71,7 +74,7 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
     try:
         yield spark
     finally:
-        spark.stop()
+        elsewhere(spark.stop)
         if log is not None:
             log.unlink(missing_ok=True)
 
@@ -97,6 +100,15 @@ def _settings(args: argparse.Namespace, stream: bool) -> dict[str, str]:
 
 def _memory() -> int:
     return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Spark puts a handler of its own in place, which asks for the jobs to end over a connection that is busy."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
