@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code: int = args.run(args)
     except KeyboardInterrupt as end:
-        print(f"dwell {args.command}: interrupted, {end or 'nothing was left behind'}", file=sys.stderr)
+        print(f"dwell {args.command}: interrupted, {str(end) or 'nothing was left behind'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone: it got what it wanted.

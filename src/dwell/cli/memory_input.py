@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,33 +60,45 @@ def _read(source: Input) -> Any:
         raise Problem(
             f"--engine memory reads Parquet, CSV and JSON lines on this machine, not {source.path} ({source.format})"
         )
-    if source.options:
-        raise Problem("--option is for Spark's readers: leave --engine memory out")
-    place = Path(source.path)
-    files = [place] if place.is_file() else sorted(f for f in place.rglob("*") if f.is_file() and f.name[0] not in "._")
+    if set(source.options) - {"sep"}:
+        raise Problem("--engine memory knows no --option but sep: leave --engine memory out for Spark's readers")
+    files = _files(source.path)
     if source.format != "parquet" and all(file.stat().st_size == 0 for file in files):
         raise Problem(f"{source.what}: {source.path} is empty, it has not even a header")
     try:
         if source.format == "csv":
-            return pa.concat_tables([_read_csv(file) for file in files], promote_options="default")
+            sep = source.options.get("sep", ",")
+            return pa.concat_tables([_read_csv(file, sep) for file in files], promote_options="default")
         return dataset.dataset([str(file) for file in files], format=source.format).to_table()
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the system's own words; Arrow's have no number
-        why = str(error).splitlines()[0]
+        # Arrow tells the way it took before the reason.
+        why = str(error).splitlines()[0].rpartition("Invalid: ")[2]
         raise Problem(
-            f"{source.what}: {source.path} is no whole {source.format} file ({why}): fetch it again"
+            f"{source.what}: {source.path} cannot be read as {source.format} ({why}): put it right, or fetch it again"
         ) from error
 
 
-def _read_csv(file: Path) -> Any:
+def _files(path: str) -> list[Path]:
+    """A file, those of a directory, or those of a pattern; Spark's own notes left out."""
+    place = Path(path)
+    places = [place] if place.exists() else [Path(match) for match in sorted(glob(path))]
+    found = [file for one in places for file in ([one] if one.is_file() else sorted(one.rglob("*"))) if file.is_file()]
+    if not found:
+        raise Problem(f"{path} holds no data files: check the path")
+    return [file for file in found if file.name[0] not in "._"]
+
+
+def _read_csv(file: Path, sep: str) -> Any:
     # Everything as text, as on Spark: what is no time or number becomes null by our own cast.
-    with csv.open_csv(file) as reader:
+    parse = csv.ParseOptions(delimiter=sep)
+    with csv.open_csv(file, parse_options=parse) as reader:
         names = reader.schema.names
     options = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
     )
-    return csv.read_csv(file, convert_options=options)
+    return csv.read_csv(file, parse_options=parse, convert_options=options)
 
 
 def _values(source: Input, ours: str, column: Any) -> list[Any]:

@@ -73,6 +73,8 @@ def in_one_line(error: BaseException) -> str:
         return f"this needs {EXTRAS[error.name]}: pip install 'dwell[spark]'"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist: check the path"
+    if isinstance(error, (FileExistsError, NotADirectoryError)) and error.filename is not None:
+        return f"{error.filename} is a file, not a directory: choose another place"
     if isinstance(error, PermissionError) and error.filename is not None:
         return f"{error.filename} may not be read or written by you: check its permissions"
     text = _everything(error)

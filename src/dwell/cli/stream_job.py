@@ -18,7 +18,7 @@ from dwell.cli.output import Files, files_for, must_be_free
 from dwell.cli.problem import Problem
 from dwell.cli.progress import CLEAR_LINE
 from dwell.cli.stream_summary import FILES, sum_up
-from dwell.cli.table_input import CSV_OPTIONS, events_of, operations_of, shaped
+from dwell.cli.table_input import events_of, operations_of, places, reader_options, shaped
 from dwell.cli.table_job import asking, with_asked
 from dwell.report import words
 from dwell.spark import SettleOptions, settle
@@ -74,19 +74,20 @@ def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
 def _read(spark: SparkSession, source: Input) -> DataFrame:
     if source.format == "table":
         return shaped(spark, spark.readStream.table(source.path), source)
-    options = (CSV_OPTIONS if source.format == "csv" else {}) | source.options
-    reader = spark.readStream.format(source.format).options(**options)
+    reader = spark.readStream.format(source.format).options(**reader_options(source))
     if source.format in FILES:
-        reader = reader.schema(spark.read.format(source.format).options(**options).load(source.path).schema)
-        return shaped(spark, reader.load(source.path), source)
-    # Such as kafka: where it is stands in the options, the path is only its name.
-    return shaped(spark, reader.load() if "://" not in source.path else reader.load(source.path), source)
+        reader = reader.schema(
+            spark.read.format(source.format).options(**reader_options(source)).load(source.path).schema
+        )
+    return shaped(spark, reader.load(*places(source)), source)
 
 
 def _options(args: argparse.Namespace) -> SettleOptions:
-    said: dict[str, timedelta | None] = {}
+    said: dict[str, timedelta | int | None] = {}
     if args.lateness is not None:
         said["lateness"] = args.lateness
+    if args.shards is not None:
+        said["shards"] = args.shards
     if args.once:
         # Nobody waits for silence: what is undecided stays pending until the next run.
         said["idle_after"] = None

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from dwell.cli.output import Files, whole_or_nothing
 from dwell.cli.problem import Problem
 from dwell.cli.summary import Summary
-from dwell.cli.table_input import CSV_OPTIONS, operations_of, shaped
+from dwell.cli.table_input import operations_of, reader_options, shaped
 from dwell.cli.table_job import waits_of, write_rejected
 from dwell.spark import OPERATIONS, OUTCOMES, identity, pending
 
@@ -84,6 +84,5 @@ def _consumed(spark: SparkSession, checkpoint: str, inputs: Inputs, last: int) -
     paths = [row[0] for row in named.select("entry.path").distinct().collect()]
     if not paths:
         return spark.createDataFrame([], OPERATIONS)
-    options = (CSV_OPTIONS if source.format == "csv" else {}) | source.options
-    frame = spark.read.format(source.format).options(**options).load(paths)
+    frame = spark.read.format(source.format).options(**reader_options(source)).load(paths)
     return operations_of(shaped(spark, frame, source), source, inputs.within_ms)
