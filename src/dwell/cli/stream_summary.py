@@ -7,11 +7,11 @@ the next start and writes the same rows; until then its operations are pending.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from dwell.cli.output import Files, whole_or_nothing
+from dwell.cli.output import Files, files_for, whole_or_nothing
 from dwell.cli.problem import Problem
 from dwell.cli.summary import Summary
 from dwell.cli.table_input import operations_of, reader_options, shaped
@@ -25,43 +25,46 @@ if TYPE_CHECKING:
 
     from dwell.cli.inputs import Inputs
 
+KINDS = ("completed", "expired", "rejected", "pending")
+
 # Sources that are files: they need a schema beforehand, and can be read again to check the ledger identity.
 FILES = ("parquet", "csv", "json", "orc", "text")
 
 
 def sum_up(spark: SparkSession, args: argparse.Namespace, inputs: Inputs, files: Files, started: float) -> Summary:
-    last = _last_batch(spark, args.checkpoint)
+    last = _last_batch(files_for(args.checkpoint, spark), args.checkpoint)
     if last < 0:
         raise Problem("the stream ended before its first micro-batch: nothing is settled yet, start it again")
     settled = _settled(spark, files, f"{args.out}/outcomes", last)
     waiting = pending(spark, args.checkpoint).select("op_id", F.lit("pending").alias("outcome"))
-    both = settled.select("op_id", "outcome").unionByName(waiting).cache()
-    counts = {row["outcome"]: row["count"] for row in both.groupBy("outcome").count().collect()}
-    kinds = {kind: counts.get(kind, 0) for kind in ("completed", "expired", "rejected", "pending")}
+    both = settled.select("op_id", "outcome").unionByName(waiting)
     consumed = _consumed(spark, args.checkpoint, inputs, last)
-    checked = None if consumed is None else identity(consumed, both).collect()[0]
-    if kinds["rejected"]:
+    counts: dict[str, Any] = _counts(both) if consumed is None else identity(consumed, both).collect()[0].asDict()
+    if counts["rejected"]:
         with whole_or_nothing(files, f"{args.out}/rejected", overwrite=True) as partial:
             write_rejected(settled.drop("batch"), partial)
     summary = Summary(
         engine=f"spark {spark.version}, {args.master}, stream",
         out=args.out,
-        operations=sum(kinds.values()) if checked is None else checked["operations"],
-        repeats=0 if checked is None else checked["repeats"],
-        is_checked=checked is not None,
-        **kinds,
+        is_checked=consumed is not None,
+        **{name: counts[name] for name in ("operations", "repeats", *KINDS)},
         seconds=round(time.monotonic() - started, 3),
-        waited_ms=waits_of(settled),
+        waited_ms=waits_of(settled) if counts["completed"] else {},
     )
     with whole_or_nothing(files, f"{args.out}/summary.json", overwrite=True) as partial:
         files.write_text(partial, summary.as_json())
     return summary
 
 
-def _last_batch(spark: SparkSession, checkpoint: str) -> int:
-    """The number of the last committed micro-batch."""
-    commits = spark.read.text(f"{checkpoint}/commits").select(F.col("_metadata.file_name")).distinct().collect()
-    return max((int(row[0]) for row in commits if row[0].isdigit()), default=-1)
+def _last_batch(files: Files, checkpoint: str) -> int:
+    """The number of the last committed micro-batch; -1 if there is none."""
+    return max((int(name) for name in files.names(f"{checkpoint}/commits") if name.isdigit()), default=-1)
+
+
+def _counts(outcomes: DataFrame) -> dict[str, int]:
+    """What can be said without the operations themselves."""
+    found = {row["outcome"]: row["count"] for row in outcomes.groupBy("outcome").count().collect()}
+    return {kind: found.get(kind, 0) for kind in KINDS} | {"operations": sum(found.values()), "repeats": 0}
 
 
 def _settled(spark: SparkSession, files: Files, place: str, last: int) -> DataFrame:
