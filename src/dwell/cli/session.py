@@ -88,6 +88,8 @@ def _settings(args: argparse.Namespace, stream: bool) -> dict[str, str]:
     }
     if args.master.startswith("local"):
         settings["spark.driver.memory"] = args.driver_memory or f"{_memory() >> 20}m"
+        # How often running tasks tell how far they are; the progress shows it.
+        settings["spark.executor.heartbeatInterval"] = "2s"
         settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
         # Spark's 200 is meant for a cluster; the adaptive planner joins small ones.
         settings["spark.sql.shuffle.partitions"] = str(cores if stream else max(32, 4 * cores))
