@@ -99,6 +99,34 @@ def test_an_output_that_exists_is_not_touched(dwell: Callable[..., Ran], shop: S
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name or "replaced" in path.name] == []
 
 
+@pytest.mark.parametrize("name", ["orders.parquet", "orders.parquet/inside", ""])
+def test_an_input_is_never_replaced(dwell: Callable[..., Ran], shop: Shop, name: str) -> None:
+    before = shop.operations.read_bytes()
+    out = shop.operations.parent / name
+    said = dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", out, "--overwrite").problem
+    assert "overlap: choose another --out" in said
+    assert shop.operations.read_bytes() == before
+
+
+@pytest.mark.parametrize("out", ["", ".", "..", "/", "x/.."])
+def test_an_output_that_cannot_have_a_name_of_its_own(dwell: Callable[..., Ran], shop: Shop, out: str) -> None:
+    said = dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", out).problem
+    assert "name a directory of its own" in said
+
+
+def test_an_output_below_a_file(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    argv = ("settle", shop.operations, shop.events, "--engine", "memory", "--out", tmp_path / "file" / "out")
+    assert dwell(*argv).problem.endswith("file is a file, not a directory: choose another place")
+
+
+def test_columns_with_another_sign_between_them(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "semi.csv").write_text("op_id;submitted_at;delay_ms;needs\na;2026-03-02T00:00:00Z;1000;a\n")
+    argv = ("settle", tmp_path / "semi.csv", shop.events, "--engine", "memory", "--out", tmp_path / "out")
+    assert dwell(*argv).problem.endswith("pass --option sep=';'")
+    assert dwell(*argv, "--option", "sep=;").last_line.endswith("1 completed + 0 expired + 0 rejected + 0 pending")
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

@@ -63,7 +63,7 @@ def outcomes_over_time(figures: Figures) -> str:
                         "rect",
                         x=left,
                         y=top,
-                        width=max(right - left - 1, 0.5),
+                        width=_bar_width(left, right),
                         height=bottom - top,
                         class_=kind,
                         data_tip=tip,
@@ -98,7 +98,7 @@ def waits(figures: Figures) -> str:
                     "rect",
                     x=left,
                     y=y.place(count),
-                    width=max(right - left - 1, 0.5),
+                    width=_bar_width(left, right),
                     height=FLOOR - y.place(count),
                     class_="completed",
                     data_tip=tip,
@@ -106,6 +106,11 @@ def waits(figures: Figures) -> str:
             )
     parts += _percentile_marks(marks, rows)
     return picture("".join(parts), "How long completed operations waited")
+
+
+def _bar_width(left: float, right: float) -> float:
+    """With a gap to the next one, unless the bars are so thin that gaps would be half of what is seen."""
+    return max(right - left - min(1.0, 0.12 * (right - left)), 0.5)
 
 
 def _mark_rows(places: list[float]) -> list[int]:
