@@ -12,13 +12,15 @@ class Problem(DwellError):
     """Something the person at the command line can put right; the message says how."""
 
 
+FULL = "the disk is full: make room, choose another --out, or another scratch place by --conf spark.local.dir=DIR"
+
 EXTRAS = {"pyspark": "PySpark", "pyarrow": "PyArrow", "numpy": "NumPy"}
 
 # What Spark, Hadoop and Arrow say in many lines, and what a person can do about it. The first that is found counts.
 KNOWN: tuple[tuple[str, str], ...] = (
     (
         r"No space left on device|Disk quota exceeded|File size limit exceeded|File too large",
-        "the disk is full: make room or choose another --out",
+        FULL,
     ),
     (r"PATH_NOT_FOUND\W+Path does not exist: (\S+?)\.? SQLSTATE", "{0} does not exist: check the path"),
     (r"UNABLE_TO_INFER_SCHEMA", "an input holds no data files of that format: check the path and --format"),
@@ -68,7 +70,7 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, DwellError):
         return _flat(str(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the disk is full: make room or choose another --out"
+        return FULL
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         return f"this needs {EXTRAS[error.name]}: pip install 'dwell[spark]'"
     if isinstance(error, FileNotFoundError) and error.filename is not None:

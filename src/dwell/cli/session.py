@@ -59,8 +59,9 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
             "this needs PySpark: pip install 'dwell[spark]' (or, for settle, --engine memory)"
         ) from error
     ensure_java()
-    # Spark's Python workers shall be this Python, with dwell in it, and not whatever `python3` is.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if args.master.startswith("local"):
+        # Spark's Python workers shall be this Python, with dwell in it, and not whatever `python3` is.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"dwell {args.command}").master(args.master)
     for key, value in {**_settings(args, stream), **dict(args.conf)}.items():
         builder = builder.config(key, value)
