@@ -14,8 +14,10 @@ help: ## this list
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
+# The first set-up has built it already; after that, whenever a source is newer.
 .venv/built: .venv/tools $(SOURCES)
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .
+	@if [ -n "$$(find $(SOURCES) -newer .venv/tools)" ]; then set -x; \
+		$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .; fi
 	$(BIN)/python -W error -c 'import dwell.timer'
 	@touch $@
 

@@ -30,7 +30,7 @@ def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # n
         own = spark.newSession()
         for name, value in session.TIMES.items():
             own.conf.set(name, value)
-        own.conf.set("spark.sql.shuffle.partitions", "2")
+        own.conf.set("spark.sql.shuffle.partitions", "1" if stream else "2")
         if stream:
             own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
         yield own
