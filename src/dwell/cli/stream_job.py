@@ -56,16 +56,16 @@ def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
     outcomes = with_asked(settle(asking(operations), events, options=_options(args)))
     writer = outcomes.writeStream.option("checkpointLocation", args.checkpoint)
     writer = writer.foreachBatch(_writer(files, f"{args.out}/outcomes"))
-    listener = FiguresListener(_teller())
+    tell = _Teller()
+    listener = FiguresListener(tell)
     spark.streams.addListener(listener)
     try:
         query = (writer.trigger(availableNow=True) if args.once else writer).start()
         print(f"settling {'all that is there' if args.once else 'what arrives, Ctrl-C ends it'}", file=sys.stderr)
         _await(query, args.for_ms)
+        tell.end()
         files.remove(f"{args.out}/outcomes/{PARTIAL}")
         spark.streams.removeListener(listener)
-        if sys.stderr.isatty():
-            sys.stderr.write(CLEAR_LINE)
         return sum_up(spark, args, inputs, files, started)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("what is written is whole, the same --checkpoint goes on from here") from None
@@ -111,10 +111,14 @@ def _writer(files: Files, target: str) -> Callable[[DataFrame, int], None]:
     return write
 
 
-def _teller() -> Callable[[Figures], None]:
-    is_terminal = sys.stderr.isatty()
+class _Teller:
+    """Says what each micro-batch did: one line that changes on a terminal, elsewhere a line if it decided something."""
 
-    def tell(figures: Figures) -> None:
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._has_ended = False
+
+    def __call__(self, figures: Figures) -> None:
         n = words.count
         decided = figures.completed + figures.expired + figures.rejected
         text = (
@@ -122,13 +126,19 @@ def _teller() -> Callable[[Figures], None]:
             f"{n(figures.rejected)} rejected; {n(figures.pending)} pending, {n(figures.late)} late events; "
             f"{words.duration(figures.batch_ms)}"
         )
-        if is_terminal:
+        # Spark calls from a thread of its own, and may be late.
+        if self._has_ended:
+            return
+        if self._is_terminal:
             sys.stderr.write(CLEAR_LINE + text)
             sys.stderr.flush()
         elif decided or figures.late:
             print(text, file=sys.stderr)
 
-    return tell
+    def end(self) -> None:
+        self._has_ended = True
+        if self._is_terminal:
+            sys.stderr.write(CLEAR_LINE)
 
 
 def _await(query: StreamingQuery, for_ms: int | None) -> None:
