@@ -80,6 +80,8 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, PermissionError) and error.filename is not None:
         return f"{error.filename} may not be read or written by you: check its permissions"
     text = _everything(error)
+    if ours := re.findall(r"\bdwell\.errors\.\w+: (.+)", text):  # raised in one of Spark's workers
+        return _flat(ours[-1])
     for pattern, words in KNOWN:
         if found := re.search(pattern, text):
             return words.format(*(re.sub("^file:(//)?", "", group) for group in found.groups()))
@@ -100,7 +102,11 @@ def _everything(error: BaseException) -> str:
 
 
 def _first_cause(text: str) -> str:
-    """The words of what went wrong first: Java says it last, Python at the top."""
+    """The words of what went wrong first: Java says it last, Python at the top, a traceback in its last line."""
+    if "Traceback (most recent call last)" in text:
+        raised = re.findall(r"^[\w.]+(?:Error|Exception): (\S.*)$", text.partition("Traceback")[2], re.MULTILINE)
+        if raised:
+            return _flat(raised[0])
     causes = re.findall(r"^\s*(?:Caused )?by: [\w.$]+: (\S.*)$", text, re.MULTILINE)
     lines = [line for line in text.splitlines() if line.strip() and "error occurred while calling" not in line]
     return _flat(causes[-1] if causes else lines[0] if lines else "")
