@@ -5,7 +5,7 @@
 - replay: waits of two needs each (a level of a partition, as in Kafka's produce, and an acknowledgement as a signal)
   and twice as many events, all in time order, against a program with `heapq` and dictionaries that gives the same
   outcomes of these rows (`plain_ledger.py`; it knows no quorum or volume, validates nothing, has no rule on repeats).
-- live: the same rows opened and recorded one by one on a manual clock, against the same program under a lock.
+- live: the same rows opened and recorded one by one, against the same program under a lock; both read a manual clock.
 - asyncio: coroutines in `await ticket` against coroutines in `asyncio.wait_for(event.wait(), 60)`; all start, all are
   woken by one event each, all end.
 - bytes a waiting operation, as tracemalloc counts them, the rows themselves not included.
@@ -22,7 +22,8 @@ import threading
 import time
 import tracemalloc
 from collections import deque
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.plain_ledger import PlainLedger, plain_replay
 from benchmarks.table import print_table
@@ -60,37 +61,44 @@ def replay_all(outcomes: Iterator[Outcome]) -> None:
     deque(outcomes, maxlen=0)
 
 
-def live(waits: list[Wait], events: list[Event]) -> None:
+def steps(waits: list[Wait], events: list[Event]) -> list[tuple[Any, Any, Any, Any]]:
+    """What happens one by one: (milliseconds later, op_id, needs, delay), or (milliseconds later, None, key, level)."""
+    rows: list[tuple[Any, Any, Any, Any]] = [
+        *((wait.submitted_at_ms, wait.op_id, wait.needs, wait.delay_ms) for wait in waits),
+        *((event.at_ms, None, event.key, event.level) for event in events),
+    ]
+    rows.sort(key=itemgetter(0))
+    before = [(0, None, None, None), *rows]
+    return [(row[0] - last[0], *row[1:]) for last, row in zip(before, rows, strict=False)]
+
+
+def live(rows: list[tuple[Any, Any, Any, Any]]) -> None:
     clock = ManualClock()
-    with Ledger(clock=clock, reaper=False, max_open=len(waits) + 1) as ledger:
-        position = 0
-        for event in events:
-            at_ms = event.at_ms or 0
-            clock.advance(at_ms - clock.now_ms())
-            while position < len(waits) and (waits[position].submitted_at_ms or 0) <= at_ms:
-                wait = waits[position]
-                ledger.open(wait.op_id, wait.needs, wait.delay_ms)
-                position += 1
-            ledger.record(event.key, event.level)
-            if position % 64 == 0:
-                ledger.advance()
+    with Ledger(clock=clock, reaper=False, max_open=len(rows)) as ledger:
+        for later_ms, op_id, what, number in rows:
+            if later_ms:
+                clock.advance(later_ms)
+            if op_id is None:
+                ledger.record(what, number)
+            else:
+                ledger.open(op_id, what, number)
 
 
-def plain_live(waits: list[Wait], events: list[Event]) -> None:
+def plain_live(rows: list[tuple[Any, Any, Any, Any]]) -> None:
+    clock = ManualClock()
     ledger = PlainLedger()
     lock = threading.Lock()
-    position = 0
-    for event in events:
-        at_ms = event.at_ms or 0
-        while position < len(waits) and (waits[position].submitted_at_ms or 0) <= at_ms:
-            with lock:
-                ledger.open(waits[position])
-            position += 1
+    for later_ms, op_id, what, number in rows:
+        if later_ms:
+            clock.advance(later_ms)
         with lock:
-            ledger.record(event.key or "", event.level, at_ms)
-        if position % 64 == 0:
-            with lock:
-                deque(ledger.expire(at_ms), maxlen=0)
+            now = clock.now_ms()
+            if ledger.deadlines and ledger.deadlines[0][0] < now:
+                deque(ledger.expire(now), maxlen=0)
+            if op_id is None:
+                ledger.record(what, number, now)
+            else:
+                ledger.open(op_id, what, number, now)
 
 
 async def await_tickets(count: int) -> None:
@@ -137,7 +145,7 @@ def open_tickets(waits: list[Wait]) -> tuple[Ledger, list[Ticket]]:
 
 def open_plain(waits: list[Wait]) -> object:
     ledger = PlainLedger()
-    return ledger, [ledger.open(wait) for wait in waits]
+    return ledger, [ledger.open(wait.op_id, wait.needs, wait.delay_ms, 0) for wait in waits]  # type: ignore[arg-type]
 
 
 def best(repeats: int, run: Callable[[], object]) -> float:
@@ -158,6 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     waits, events = history(count)
     assert sorted(replay(waits, events)) == sorted(plain_replay(waits, events))
 
+    one_by_one = steps(waits, events)
+
     figures = [
         ("replay", lambda: replay_all(replay(waits, events)), lambda: replay_all(plain_replay(waits, events))),
         (
@@ -165,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             lambda: replay_all(replay(iter(waits), iter(events), in_order=True)),
             lambda: replay_all(plain_replay(waits, events)),
         ),
-        ("live", lambda: live(waits, events), lambda: plain_live(waits, events)),
+        ("live", lambda: live(one_by_one), lambda: plain_live(one_by_one)),
         ("asyncio", lambda: asyncio.run(await_tickets(count)), lambda: asyncio.run(await_events(count))),
     ]
     rows: list[list[str | float]] = []

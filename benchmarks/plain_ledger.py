@@ -10,41 +10,41 @@ import heapq
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from dwell import Event, Outcome, Wait
+from dwell import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from dwell import Need
 
 
 class PlainWait:
-    def __init__(self, wait: Wait) -> None:
-        self.op_id = wait.op_id
-        self.submitted_at = wait.submitted_at_ms or 0
-        self.deadline = self.submitted_at + (wait.delay_ms or 0)
-        self.missing = len(wait.needs or ())
+    def __init__(self, op_id: str, needs: Sequence[Need], delay: int, now: int) -> None:
+        self.op_id = op_id
+        self.submitted_at = now
+        self.deadline = now + delay
+        self.missing = len(needs)
         self.last: tuple[int, str] = (0, "")
         self.done = False
 
 
 class PlainLedger:
     def __init__(self) -> None:
-        self.levels: dict[str, int] = {}
-        self.by_level: dict[str, list[Any]] = defaultdict(list)
-        self.signals: dict[str, list[PlainWait]] = defaultdict(list)
+        self.levels: dict[Any, int] = {}
+        self.by_level: dict[Any, list[Any]] = defaultdict(list)
+        self.signals: dict[Any, list[PlainWait]] = defaultdict(list)
         self.deadlines: list[Any] = []
         self.count = 0
 
-    def open(self, wait: Wait) -> PlainWait:
-        op = PlainWait(wait)
+    def open(self, op_id: str, needs: Sequence[Need], delay: int, now: int) -> PlainWait:
+        op = PlainWait(op_id, needs, delay, now)
         self.count += 1
-        for key, level in wait.needs or ():
-            if key is None:
-                continue
+        for key, level in needs:
             if level is None:
                 self.signals[key].append(op)
             elif self.levels.get(key, -1) >= level:
                 op.missing -= 1
-                op.last = max(op.last, (op.submitted_at, key))
+                op.last = max(op.last, (now, key))
             else:
                 heapq.heappush(self.by_level[key], (level, self.count, op))
         heapq.heappush(self.deadlines, (op.deadline, self.count, op))
@@ -75,19 +75,20 @@ class PlainLedger:
                 yield op
 
 
-def plain_replay(waits: list[Wait], events: list[Event]) -> Iterator[Outcome]:
-    waits = sorted(waits, key=lambda wait: wait.submitted_at_ms or 0)
-    events = sorted(events, key=lambda event: event.at_ms or 0)
+def plain_replay(waits: list[Any], events: list[Any]) -> Iterator[Outcome]:
+    waits = sorted(waits, key=lambda wait: wait.submitted_at_ms)
+    events = sorted(events, key=lambda event: event.at_ms)
     ledger = PlainLedger()
     position = 0
     for event in events:
-        now = event.at_ms or 0
-        while position < len(waits) and (waits[position].submitted_at_ms or 0) <= now:
-            ledger.open(waits[position])
+        now = event.at_ms
+        while position < len(waits) and waits[position].submitted_at_ms <= now:
+            op_id, needs, delay, submitted_at, _, _ = waits[position]
+            ledger.open(op_id, needs, delay, submitted_at)
             position += 1
         for op in ledger.expire(now):
             yield Outcome(op.op_id, "expired", op.deadline, op.deadline - op.submitted_at, None, None)
-        for op in ledger.record(event.key or "", event.level, now):
+        for op in ledger.record(event.key, event.level, now):
             yield Outcome(op.op_id, "completed", now, now - op.submitted_at, op.last[1], None)
     for op in ledger.expire(1 << 62):
         yield Outcome(op.op_id, "expired", op.deadline, op.deadline - op.submitted_at, None, None)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
-from dwell.ledger import Ledger, Need, Outcome
+from dwell.ledger import Ledger, Need, Outcome, Ticket
 from dwell.testing import ManualClock
 
 
@@ -57,12 +59,116 @@ def test_a_cancelled_coroutine_leaves_the_wait_open() -> None:
     asyncio.run(main())
 
 
+def test_cancelling_one_of_several_leaves_the_others_waiting() -> None:
+    async def main() -> None:
+        with Ledger(clock=ManualClock(), reaper=False) as ledger:
+            ticket = ledger.open("x", [Need("a")], 60_000)
+
+            async def wait() -> str:
+                return (await ticket).outcome
+
+            for count in (2, 3):
+                tasks = [asyncio.create_task(wait()) for _ in range(count)]
+                await asyncio.sleep(0)
+                for task in tasks[:-1]:
+                    task.cancel()
+                await asyncio.wait(tasks[:-1])
+                assert all(task.cancelled() for task in tasks[:-1])
+                assert not tasks[-1].done()
+                if count == 3:
+                    assert ledger.record("a") == 1
+                    assert await tasks[-1] == "completed"
+                else:
+                    tasks[-1].cancel()
+                    await asyncio.wait(tasks)
+                assert ticket._operation.waiters is None
+
+    asyncio.run(main())
+
+
+def test_a_task_cancelled_after_the_outcome_but_before_it_wakes_is_cancelled() -> None:
+    async def main() -> None:
+        with Ledger(clock=ManualClock(), reaper=False) as ledger:
+            ticket = ledger.open("x", [Need("a")], 60_000)
+
+            async def wait() -> None:
+                await ticket
+
+            woken, other = asyncio.create_task(wait()), asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            thread = threading.Thread(target=ledger.record, args=("a",))
+            thread.start()
+            thread.join()
+            assert other.cancel()
+            await asyncio.wait([woken, other])
+            assert other.cancelled()
+            assert woken.exception() is None
+
+    asyncio.run(main())
+
+
+def test_tickets_work_with_what_asyncio_does_to_awaitables() -> None:
+    async def main() -> None:
+        with Ledger(clock=ManualClock(), reaper=False) as ledger:
+            tickets = [ledger.open(f"{n}", [Need("a", n)], 60_000) for n in range(1, 5)]
+            assert ledger.record("a", 0) == 0
+            gathered = asyncio.gather(*tickets[:2])
+            shielded = asyncio.shield(tickets[2])
+            timed = asyncio.create_task(asyncio.wait_for(tickets[3], 60))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert ledger.record("a", 4) == 4
+            outcomes = [*await gathered, await shielded, await timed]
+            assert [outcome.op_id for outcome in outcomes] == ["1", "2", "3", "4"]
+
+    asyncio.run(main())
+
+
+def test_an_exception_thrown_into_the_coroutine_gives_its_place_up() -> None:
+    async def wait(ticket: Ticket) -> None:
+        await ticket
+
+    async def main() -> None:
+        with Ledger(clock=ManualClock(), reaper=False) as ledger:
+            ticket = ledger.open("x", [Need("a")], 60_000)
+            for leave in ("throw", "close"):
+                coroutine = wait(ticket)
+                coroutine.send(None)
+                assert ticket._operation.waiters is not None
+                if leave == "throw":
+                    with pytest.raises(ValueError, match="enough"):
+                        coroutine.throw(ValueError("enough"))
+                else:
+                    coroutine.close()
+                assert ticket._operation.waiters is None
+
+    asyncio.run(main())
+
+
+def test_a_ticket_is_awaited_in_a_running_loop_only() -> None:
+    with (
+        Ledger(clock=ManualClock(), reaper=False) as ledger,
+        pytest.raises(RuntimeError, match="no running event loop"),
+    ):
+        ledger.open("x", [Need("a")], 60_000).__await__()
+
+
 def test_a_loop_that_was_closed_harms_nobody() -> None:
     with Ledger(clock=ManualClock(), reaper=False) as ledger:
         ticket = ledger.open("x", [Need("a")], 60_000)
+
+        async def wait() -> Outcome:
+            return await ticket
+
+        async def start() -> weakref.ref[asyncio.Task[Outcome]]:
+            task = asyncio.create_task(wait())
+            await asyncio.sleep(0)
+            return weakref.ref(task)
+
         loop = asyncio.new_event_loop()
-        future = loop.create_future()
-        ledger._add_waiter(ticket._operation, future)
+        task = loop.run_until_complete(start())
         loop.close()
         assert ledger.record("a") == 1
         assert ticket.result(0).outcome == "completed"
+        gc.collect()
+        assert task() is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 
@@ -91,11 +92,58 @@ def test_events_recorded_together_are_one_instant(ledger: Ledger) -> None:
 
 
 def test_record_refuses_a_wrong_kind(ledger: Ledger) -> None:
-    with pytest.raises(InvalidType, match="key must be a string, not 7"):
+    with pytest.raises(InvalidType, match="key of an event must be a string, not 7"):
         ledger.record(7)  # type: ignore[arg-type]
-    with pytest.raises(InvalidType, match="level must be an integer, not '7'"):
+    with pytest.raises(InvalidType, match="level of an event must be a 64-bit integer, not '7'"):
         ledger.record_many([("a", 1), ("a", "7")])  # type: ignore[list-item]
     assert ledger.statistics().recorded == 0
+
+
+def test_a_level_beyond_64_bits_is_refused(ledger: Ledger) -> None:
+    for level in (2**63, -(2**63) - 1):
+        with pytest.raises(InvalidType, match=f"level of an event must be a 64-bit integer, not {level}"):
+            ledger.record("a", level)
+        with pytest.raises(InvalidType, match=f"level of a need must be a 64-bit integer, not {level}"):
+            ledger.open("x", [Need("a", level)], 10)
+        with pytest.raises(InvalidType, match=f"volume must be a 64-bit integer, not {level}"):
+            ledger.open("x", [Need("a", 0)], 10, volume=level)
+    assert ledger.statistics().opened == ledger.statistics().recorded == 0
+
+
+def test_kinds_of_strings_and_integers_count_as_what_they_are(ledger: Ledger) -> None:
+    class Name(str):
+        __slots__ = ()
+
+    class Number(int):
+        pass
+
+    ticket = ledger.open(Name("x"), [Need(Name("a"), Number(2)), Need(Name("b"))], Number(10))
+    assert ledger.record(Name("b")) == 0
+    assert ledger.record("a", Number(2)) == 1
+    assert ticket.outcome == Outcome("x", "completed", 0, 0, "a")
+
+
+def test_a_ledger_called_from_within_itself_says_so_and_goes_on() -> None:
+    class Watched(str):
+        """A key whose comparison calls the ledger, as a finaliser or a signal handler might while it works."""
+
+        calls: ClassVar[list[Ledger]] = []
+
+        def __hash__(self) -> int:
+            for ledger in self.calls:
+                ledger.record("from within")
+            return super().__hash__()
+
+        def __eq__(self, other: object) -> bool:
+            return super().__eq__(other)
+
+    with Ledger(clock=ManualClock(), reaper=False) as ledger:
+        Watched.calls = [ledger]
+        with pytest.raises(RuntimeError, match="called from within itself"):
+            ledger.record(Watched("a"), 1)
+        Watched.calls = []
+        assert ledger.record("b", 1) == 0
+        assert ledger.statistics().keys == 1
 
 
 def test_cancel_settles_once(clock: ManualClock, ledger: Ledger) -> None:
@@ -120,9 +168,9 @@ def test_the_same_open_in_one_millisecond_is_the_same_operation(clock: ManualClo
     clock.advance(1)
     other = ledger.open("x", [Need("a"), Need("b", 1)], 20)
     ledger.record_many([("a", None), ("b", 1)])
-    assert first.outcome is again.outcome is not None
+    assert first.outcome == again.outcome is not None
     known = [ledger.open("y", [Need("b", 1)], 5) for _ in range(2)]
-    assert known[0].outcome is known[1].outcome is not None
+    assert known[0].outcome == known[1].outcome is not None
     assert other.result(0).reason == "op_id was used before with other content: x"
     assert ledger.statistics().repeated == 2
 

@@ -1,7 +1,8 @@
 """Which build runs: the compiled one, unless it is missing (said loudly) or `DWELL_REFERENCE=1` asks for the source.
 
-Both builds are the same files. A compiled module lies beside its source and Python prefers it; for the reference the
-source is named to the import system first. Importing this module must come before importing those it names.
+Both builds are the same files, but for those with a compiled twin of their own (`.pyx`). A compiled module lies beside
+its source and Python prefers it; for the reference the source is named to the import system first. Importing this
+module must come before importing those it names.
 """
 
 from __future__ import annotations
@@ -13,7 +14,20 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-COMPILED = ("check", "operation", "engine", "replay", "wake", "ticket", "ledger")
+COMPILED = (
+    "check",
+    "operation",
+    "heap",
+    "key",
+    "register",
+    "engine",
+    "replay",
+    "mutex",
+    "awaiting",
+    "wake",
+    "ticket",
+    "ledger",
+)
 
 
 class SourceFinder:

@@ -45,14 +45,14 @@ def fault(
     if not isinstance(submitted_at_ms, int):
         _must_be_null("submitted_at_ms", submitted_at_ms, "an integer")
         return Reason.SUBMITTED_AT_NULL.text()
-    if not MIN_MS <= submitted_at_ms <= MAX_MS:
+    if not is_usable_time(submitted_at_ms):
         return Reason.SUBMITTED_AT_RANGE.text(submitted_at_ms)
     if not isinstance(delay_ms, int):
         _must_be_null("delay_ms", delay_ms, "an integer")
         return Reason.DELAY_NULL.text()
     if delay_ms < 0:
         return Reason.DELAY_NEGATIVE.text(delay_ms)
-    if submitted_at_ms + delay_ms > MAX_MS:
+    if not is_usable_time(submitted_at_ms + delay_ms):
         return Reason.DEADLINE_RANGE.text(delay_ms)
     if needs is None:
         return Reason.NEEDS_NULL.text()
@@ -75,8 +75,8 @@ def _fault_of_needs(needs: Sequence[Need]) -> str | None:
             has_null = True
         elif not isinstance(key, str):
             raise InvalidType(f"the key of a need must be a string, not {key!r}")
-        if level is not None and not isinstance(level, int):
-            raise InvalidType(f"the level of a need must be an integer, not {level!r}")
+        if level is not None and not (isinstance(level, int) and rows.fits(level)):
+            raise InvalidType(f"the level of a need must be a 64-bit integer, not {level!r}")
         has_repeat = has_repeat or key == last
         last = key
     if has_null:
@@ -95,8 +95,8 @@ def _fault_of_condition(needs: Sequence[Need], quorum: int | None, volume: int |
         if not 1 <= quorum <= len(needs):
             return Reason.QUORUM_RANGE.text(quorum)
     if volume is not None:
-        if not isinstance(volume, int):
-            raise InvalidType(f"volume must be an integer, not {volume!r}")
+        if not (isinstance(volume, int) and rows.fits(volume)):
+            raise InvalidType(f"volume must be a 64-bit integer, not {volume!r}")
         if volume <= 0:
             return Reason.VOLUME_NOT_POSITIVE.text(volume)
         if quorum is not None:
@@ -108,21 +108,30 @@ def _fault_of_condition(needs: Sequence[Need], quorum: int | None, volume: int |
 
 
 def is_usable_time(at_ms: int | None) -> bool:
-    return isinstance(at_ms, int) and MIN_MS <= at_ms <= MAX_MS
+    if not isinstance(at_ms, int) or not rows.fits(at_ms):
+        return False
+    number = at_ms
+    return MIN_MS <= number <= MAX_MS
 
 
 def is_usable_event(event: Event) -> bool:
     """False for an event to set aside: without key or time, or with a time out of range. A wrong kind raises."""
-    key, at_ms, level = rows.item(event, 0), rows.item(event, 1), rows.item(event, 2)
-    if not isinstance(key, str):
-        _must_be_null("the key of an event", key, "a string")
+    key, at_ms = rows.item(event, 0), rows.item(event, 1)
+    check_event(key, rows.item(event, 2))
+    if key is None:
         return False
-    if level is not None and not isinstance(level, int):
-        raise InvalidType(f"the level of an event must be an integer, not {level!r}")
     if not isinstance(at_ms, int):
         _must_be_null("at_ms", at_ms, "an integer")
         return False
-    return MIN_MS <= at_ms <= MAX_MS
+    return is_usable_time(at_ms)
+
+
+def check_event(key: str | None, level: int | None) -> None:
+    """Raise InvalidType for a key or a level of a wrong kind."""
+    if not isinstance(key, str):
+        _must_be_null("the key of an event", key, "a string")
+    if level is not None and not (isinstance(level, int) and rows.fits(level)):
+        raise InvalidType(f"the level of an event must be a 64-bit integer, not {level!r}")
 
 
 def _must_be_null(field: str, value: object, kind: str) -> None:

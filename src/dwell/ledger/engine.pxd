@@ -1,11 +1,17 @@
 # Types for the compiled build of engine.py.
 cimport cython
 
-from dwell.ledger.check cimport content, fault
 from dwell.ledger cimport item as rows
-from dwell.ledger.operation cimport Heap, Key, Operation, is_awaited, make_key, make_operation, place_of
+from dwell.ledger.check cimport content, fault
+from dwell.ledger.heap cimport Heap
+from dwell.ledger.key cimport Key, make_key
+from dwell.ledger.operation cimport Operation, make_operation
+from dwell.ledger.register cimport Register
+
+cdef long long BEFORE_ALL
 
 
+@cython.final
 cdef class Engine:
     cdef public long long now_ms
     cdef public list settled
@@ -20,43 +26,39 @@ cdef class Engine:
     cdef public long long set_aside
     cdef public dict keys
     cdef public Heap deadlines
-    cdef public dict operations
-    cdef dict _refused
+    cdef public Register register
     cdef list _ripe
-    cdef dict _young
     cdef bint _forgets_keys
     cdef long long _key_retention_ms
     cdef object _levelled
-    cdef bint _forgets_operations
-    cdef long long _op_retention_ms
-    cdef object _past
-    cdef object _past_ms
 
     cpdef at(self, long long now_ms)
     @cython.locals(key=Key)
     cdef _forget_keys(self)
-    cdef _forget_operations(self)
-    cdef _forget_later(self, row)
-    cdef bint _is_stale(self, Key key)
-    @cython.locals(op=Operation)
+    cdef bint _is_stale(self, Key key) except -1
+    @cython.locals(op=Operation, before=cython.longlong)
     cpdef Operation open(self, row)
-    @cython.locals(op=Operation)
+    @cython.locals(op=Operation, before=cython.longlong)
+    cpdef open_later(self, row)
+    @cython.locals(op=Operation, first=Operation)
     cdef Operation _admit(self, row)
     @cython.locals(op=Operation, known=Operation)
-    cdef Operation _refuse(self, row, reason)
-    @cython.locals(key=Key)
+    cdef Operation _refuse(self, row, str reason)
+    @cython.locals(key=Key, level=cython.longlong)
     cdef _start(self, Operation op)
     @cython.locals(key=Key)
-    cdef Key _key(self, str name)
+    cdef Key _key(self, name)
     cpdef cancel(self, Operation op)
     @cython.locals(key=Key)
-    cpdef record(self, str name, level)
+    cpdef record(self, name, level)
     @cython.locals(first=Operation, op=Operation, others=list)
     cdef _signal(self, Key key)
-    @cython.locals(op=Operation, levels=Heap)
-    cdef _rise(self, Key key, level)
+    @cython.locals(op=Operation, levels=Heap, threshold=cython.longlong)
+    cdef _rise(self, Key key, long long level)
     @cython.locals(now=cython.longlong)
     cdef _meet(self, Operation op, Key key)
+    @cython.locals(met=list)
+    cdef _note_met(self, Operation op, name)
     cdef _ripen(self, Operation op)
     @cython.locals(key=Key, keys=list, thresholds=list, levels=list, i=cython.Py_ssize_t)
     cdef _watch_volume(self, Operation op)
@@ -64,8 +66,7 @@ cdef class Engine:
     cpdef settle(self)
     @cython.locals(op=Operation, deadlines=Heap)
     cpdef expire(self, long long last_ms)
-    @cython.locals(ranks=list)
-    cpdef bint has_due(self, long long last_ms) except -1
+    cpdef next_deadline_ms(self)
     @cython.locals(op=Operation)
     cpdef list waiting(self)
     @cython.locals(op=Operation)
@@ -73,7 +74,7 @@ cdef class Engine:
     cdef _leave_open(self, Operation op)
     cdef _finish(self, Operation op, str outcome, long long finished_at_ms)
     @cython.locals(key=Key, last_ms=cython.longlong)
-    cdef str _last_to_rise(self, Operation op)
-    @cython.locals(key=Key, places=list, i=cython.Py_ssize_t)
-    cdef _leave(self, Operation op)
+    cdef _last_to_rise(self, Operation op)
+    @cython.locals(key=Key, i=cython.Py_ssize_t)
+    cdef _leave_keys(self, Operation op)
     cdef _drop_if_unknown(self, Key key)

@@ -1,7 +1,10 @@
 # Types for the compiled build of ledger.py.
 cimport cython
 
+from dwell.ledger cimport instant
+from dwell.ledger.check cimport check_event
 from dwell.ledger.engine cimport Engine
+from dwell.ledger.mutex cimport Mutex
 from dwell.ledger.operation cimport Operation
 from dwell.ledger.ticket cimport Ticket, make_ticket
 from dwell.ledger.wake cimport Waking
@@ -11,7 +14,8 @@ cdef class Ledger:
     cdef public str name
     cdef public Engine _engine
     cdef object _clock
-    cdef object _lock
+    cdef bint _is_system
+    cdef Mutex _mutex
     cdef public Waking _waking
     cdef object _timer
     cdef object _alarm
@@ -21,10 +25,13 @@ cdef class Ledger:
     cdef bint _closed
     cdef object __weakref__
 
-    cdef _enter(self)
-    @cython.locals(settled=list, awaited=list, operation=Operation)
-    cdef list _take_settled(self)
-    @cython.locals(engine=Engine, before=cython.longlong, completed=cython.longlong, awaited=list)
+    @cython.locals(engine=Engine, before=cython.longlong, completed=cython.longlong)
     cpdef record(self, key, level=*)
+    @cython.locals(now_ms=cython.longlong)
+    cdef _enter(self, bint even_closed)
+    @cython.locals(settled=list, awaited=list, operation=Operation)
+    cdef _leave(self)
+    cdef _set_alarm(self)
     cpdef bint _add_waiter(self, Operation operation, waiter) except -1
     cpdef _remove_waiter(self, Operation operation, waiter)
+    cpdef bint _cancel(self, Operation operation) except -1

@@ -7,11 +7,13 @@ import threading
 from typing import TYPE_CHECKING, Literal, Self
 
 from dwell.clock import Clock, SystemClock
-from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, InvalidType, log_error
+from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, log_error
+from dwell.ledger import instant
+from dwell.ledger.check import check_event
 from dwell.ledger.engine import Engine
 from dwell.ledger.explanation import Explanation, explain
-from dwell.ledger.operation import BEFORE_ALL, Operation
-from dwell.ledger.reason import MAX_MS
+from dwell.ledger.mutex import Mutex
+from dwell.ledger.reason import BEFORE_ALL, MAX_MS
 from dwell.ledger.statistics import LedgerStatistics
 from dwell.ledger.ticket import Ticket, make_ticket
 from dwell.ledger.wake import Waking
@@ -20,6 +22,7 @@ from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dwell.ledger.operation import Operation
     from dwell.ledger.value import Need
     from dwell.ledger.wake import Waiter
 
@@ -69,9 +72,10 @@ class Ledger:
                 raise InvalidArgument(f"{field} must not be negative, not {value}")
         self.name = name
         self._clock = SystemClock() if clock is None else clock
+        self._is_system = type(self._clock) is SystemClock
         self._max_open = max_open
         self._engine = Engine(key_retention_ms, op_retention_ms)
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
         self._waking = Waking(on_error)
         self._timer = SystemTimer(name, clock=self._clock, executor=InlineExecutor(), on_error=on_error)
         self._alarm = TimerTask(1, self._ring)
@@ -100,55 +104,55 @@ class Ledger:
         """
         rows = needs if needs is None else tuple(needs)
         engine = self._engine
-        with self._lock:
-            self._enter()
+        self._enter(False)
+        try:
             if engine.pending >= self._max_open:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
             operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
-            if engine.has_due(self._alarm_ms - 1):
+            if engine.deadlines.has_up_to(self._alarm_ms - 1):
                 self._set_alarm()
-            awaited = self._take_settled()
-        if awaited is not None:
-            self._waking.tell(awaited)
-        assert operation is not None
+        finally:
+            self._leave()
         return make_ticket(self, operation)
 
     def explain(self, op_id: str) -> Explanation | None:
         """What the operation waits for and what is met, since when; None if none of that op_id waits."""
-        with self._lock:
-            operation = self._engine.operations.get(op_id)
-            return explain(operation, self._engine.keys) if isinstance(operation, Operation) else None
+        self._mutex.acquire()
+        try:
+            operation = self._engine.register.operations.get(op_id)
+            if operation is None or operation.outcome is not None:
+                return None
+            return explain(operation, self._engine.keys)
+        finally:
+            self._mutex.release()
 
     # -- events
 
     def record(self, key: str | None, level: int | None = None) -> int:
         """Something happened to `key` now. Returns how many waits that completed. Without a key: counted, set aside."""
-        if type(key) is not str or not (level is None or type(level) is int):
+        if key is None:
             return self.record_many(((key, level),))
+        check_event(key, level)
         engine = self._engine
-        with self._lock:
-            self._enter()
+        self._enter(False)
+        try:
             before = engine.completed
             engine.record(key, level)
             engine.settle()
             completed = engine.completed - before
-            awaited = self._take_settled()
-        if awaited is not None:
-            self._waking.tell(awaited)
+        finally:
+            self._leave()
         return completed
 
     def record_many(self, events: Iterable[tuple[str | None, int | None]]) -> int:
         """All these (key, level) happened at once: one instant, one time under the lock."""
         rows = [(key, level) for key, level in events]
         for key, level in rows:
-            if key is not None and not isinstance(key, str):
-                raise InvalidType(f"key must be a string, not {key!r}")
-            if level is not None and not isinstance(level, int):
-                raise InvalidType(f"level must be an integer, not {level!r}")
+            check_event(key, level)
         engine = self._engine
-        with self._lock:
-            self._enter()
+        self._enter(False)
+        try:
             before = engine.completed
             for key, level in rows:
                 if key is None:
@@ -157,9 +161,8 @@ class Ledger:
                     engine.record(key, level)
             engine.settle()
             completed = engine.completed - before
-            awaited = self._take_settled()
-        if awaited is not None:
-            self._waking.tell(awaited)
+        finally:
+            self._leave()
         return completed
 
     # -- time
@@ -170,30 +173,28 @@ class Ledger:
         For ledgers without a reaper.
         """
         engine = self._engine
-        with self._lock:
-            before = engine.expired
-            engine.at(self._clock.now_ms())
+        before = engine.expired
+        self._enter(True)
+        try:
             engine.expire(engine.now_ms)
             expired = engine.expired - before
-            awaited = self._take_settled()
-        if awaited is not None:
-            self._waking.tell(awaited)
+        finally:
+            self._leave()
         return expired
 
     def _ring(self) -> None:
-        """The alarm: expire what is overdue and set it again."""
-        with self._lock:
+        """The alarm: what is overdue expires on entering; set it again."""
+        self._enter(True)
+        try:
             self._alarm_ms = NEVER
-            self._engine.at(self._clock.now_ms())
-            if self._engine.deadlines.ranks and not self._closed:
+            if len(self._engine.deadlines) and not self._closed:
                 self._set_alarm()
-            awaited = self._take_settled()
-        if awaited is not None:
-            self._waking.tell(awaited)
+        finally:
+            self._leave()
 
     def _set_alarm(self) -> None:
         """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
-        self._alarm_ms = self._engine.deadlines.ranks[0]
+        self._alarm_ms = self._engine.deadlines.first_rank()
         # One millisecond after the deadline, whose events still count.
         self._timer.reschedule(self._alarm, max(1, self._alarm_ms + 1 - self._clock.now_ms()))
 
@@ -205,8 +206,11 @@ class Ledger:
 
     def statistics(self) -> LedgerStatistics:
         """A frozen snapshot; the identity holds in it."""
-        with self._lock:
+        self._mutex.acquire()
+        try:
             return LedgerStatistics.of(self._engine)
+        finally:
+            self._mutex.release()
 
     def close(self, policy: ClosePolicy = "cancel") -> None:
         """Take nothing more in, and end the reaper. What still waits is cancelled; or expired, as if time ran on and
@@ -215,22 +219,21 @@ class Ledger:
         if policy not in ("leave", "expire", "cancel"):
             raise InvalidArgument(f"policy must be 'leave', 'expire' or 'cancel', not {policy!r}")
         engine = self._engine
-        with self._lock:
+        self._enter(True)
+        try:
             if self._closed:
                 return
             self._closed = True
-            engine.at(self._clock.now_ms())
             if policy == "expire":
                 engine.expire(MAX_MS)
             elif policy == "cancel":
                 for operation in engine.waiting():
                     engine.cancel(operation)
-            awaited = self._take_settled()
+        finally:
+            self._leave()
         self._timer.close()
         if self._reaper is not None and self._reaper is not threading.current_thread():
             self._reaper.join()
-        if awaited is not None:
-            self._waking.tell(awaited)
 
     def __enter__(self) -> Self:
         return self
@@ -241,15 +244,24 @@ class Ledger:
     def __repr__(self) -> str:
         return f"<Ledger {self.name!r} pending={self._engine.pending}>"
 
-    # -- under the lock
+    # -- the lock
 
-    def _enter(self) -> None:
-        if self._closed:
-            raise Closed(f"{self.name} is closed")
-        self._engine.at(self._clock.now_ms())
+    def _enter(self, even_closed: bool) -> None:
+        """Take the lock and move on to now. The clock is read before: while others hold the lock it may stand still,
+        and the engine never goes back.
+        """
+        now_ms = instant.now_ms(self._clock, self._is_system)
+        self._mutex.acquire()
+        try:
+            if self._closed and not even_closed:
+                raise Closed(f"{self.name} is closed")
+            self._engine.at(now_ms)
+        except BaseException:
+            self._mutex.release()
+            raise
 
-    def _take_settled(self) -> list[Operation] | None:
-        """Who is to be told, once the lock is released."""
+    def _leave(self) -> None:
+        """Give the lock back, then tell those who wait for what was settled under it."""
         settled = self._engine.settled
         awaited = None
         if settled:
@@ -258,14 +270,17 @@ class Ledger:
                     if awaited is None:
                         awaited = []
                     awaited.append(operation)
-            settled.clear()
-        return awaited
+            self._engine.settled = []
+        self._mutex.release()
+        if awaited is not None:
+            self._waking.tell(awaited)
 
     # -- for tickets
 
     def _add_waiter(self, operation: Operation, waiter: Waiter) -> bool:
         """False if there is an outcome already: nobody will be woken."""
-        with self._lock:
+        self._mutex.acquire()
+        try:
             if operation.outcome is not None:
                 return False
             if operation.waiters is None:
@@ -275,24 +290,26 @@ class Ledger:
             else:
                 operation.waiters = [operation.waiters, waiter]
             return True
+        finally:
+            self._mutex.release()
 
     def _remove_waiter(self, operation: Operation, waiter: Waiter) -> None:
-        with self._lock:
+        self._mutex.acquire()
+        try:
             # Once there is an outcome the list belongs to the thread that wakes; taking from it could skip a waiter.
             if operation.outcome is None:
                 if isinstance(operation.waiters, list):
-                    operation.waiters.remove(waiter)
-                else:
+                    operation.waiters = [other for other in operation.waiters if other != waiter] or None
+                elif operation.waiters == waiter:
                     operation.waiters = None
+        finally:
+            self._mutex.release()
 
     def _cancel(self, operation: Operation) -> bool:
-        engine = self._engine
-        with self._lock:
-            before = engine.cancelled
-            engine.at(self._clock.now_ms())
-            engine.cancel(operation)
-            is_cancelled = engine.cancelled > before
-            awaited = self._take_settled()
-        if awaited is not None:
-            self._waking.tell(awaited)
+        self._enter(True)
+        try:
+            is_cancelled = operation.outcome is None
+            self._engine.cancel(operation)
+        finally:
+            self._leave()
         return is_cancelled

@@ -13,6 +13,9 @@ from enum import Enum
 MIN_MS = -62_135_596_800_000
 MAX_MS = 253_402_300_799_999
 
+# A time before every time the contract allows.
+BEFORE_ALL = MIN_MS - 1
+
 
 class Reason(Enum):
     """In the order they are looked for; the comment says which value follows the colon."""

@@ -1,22 +1,23 @@
+# cython: annotation_typing=False, boundscheck=False, wraparound=False
 """Recorded waits and events in, outcomes out: the ledger's engine, driven through recorded time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.ledger import item as rows
 from dwell.ledger.check import is_usable_event, is_usable_time, order
 from dwell.ledger.engine import Engine
-from dwell.ledger.operation import Operation
 from dwell.ledger.reason import MAX_MS, MIN_MS
 from dwell.ledger.statistics import LedgerStatistics
 from dwell.ledger.value import Event, Outcome, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from dwell.ledger.operation import Operation
 
 # Where things stand in a row.
 SUBMITTED_AT = Wait._fields.index("submitted_at_ms")
@@ -54,7 +55,7 @@ def replay(
     return Replay(engine, waits, events, MAX_MS if as_of_ms is None else min(as_of_ms, MAX_MS), in_order)
 
 
-class Replay(Iterator[Outcome]):
+class Replay:
     """A running replay: iterate for the outcomes; `statistics()` counts what was read and decided so far."""
 
     def __init__(
@@ -63,104 +64,157 @@ class Replay(Iterator[Outcome]):
         self._engine = engine
         self._end_ms = end_ms
         self._in_order = in_order
-        self._outcomes = self._run(self._timed_waits(waits), self._timed_events(events))
+        self._waits: Iterator[Any] = iter(waits)
+        self._events: Iterator[Any] = iter(events)
+        self._is_started = self._is_checked = self._is_ended = False
+        # The next rows and their times; NEVER after the last.
+        self._wait: Any = None
+        self._wait_ms = MIN_MS
+        self._event: Any = None
+        self._event_ms = MIN_MS
+        # Operations whose outcomes are next, and how many of them were given.
+        self._settled: list[Operation] = []
+        self._given = 0
 
-    def __iter__(self) -> Iterator[Outcome]:
-        return self._outcomes
+    def __iter__(self) -> Self:
+        return self
 
     def __next__(self) -> Outcome:
-        return next(self._outcomes)
+        while self._given == len(self._settled):
+            if self._is_ended:
+                raise StopIteration
+            # Whatever fails, here or in the caller's iterators, ends the replay.
+            self._is_ended = True
+            self._is_ended = self._go_on()
+            self._settled, self._engine.settled = self._engine.settled, []
+            self._given = 0
+        op = self._settled[self._given]
+        self._given += 1
+        return op.row()
 
     def statistics(self) -> LedgerStatistics:
         """The counts so far; after the last outcome, those of the whole replay."""
         return LedgerStatistics.of(self._engine)
 
-    def _run(self, waits: Iterator[Wait], events: Iterator[Event]) -> Iterator[Outcome]:
-        engine: Engine = self._engine
-        end_ms: Any = self._end_ms
-        op: Operation
-        outcome: Any  # never None: these are settled
-        if not self._in_order:
-            waits = iter(sorted(waits, key=itemgetter(SUBMITTED_AT)))
-            events = iter(sorted(events, key=itemgetter(AT)))
-        wait: Any = next(waits, None)
-        wait_ms: Any = NEVER if wait is None else rows.item(wait, SUBMITTED_AT)
-        event: Any = next(events, None)
-        event_ms: Any = NEVER if event is None else rows.item(event, AT)
-        while (now_ms := wait_ms if wait_ms < event_ms else event_ms) <= end_ms:
-            engine.at(now_ms)
-            if wait_ms == now_ms:
-                first = wait
-                wait = next(waits, None)
-                wait_ms = NEVER if wait is None else rows.item(wait, SUBMITTED_AT)
-                if wait_ms != now_ms:
-                    engine.open(first)
-                else:
-                    batch = [first]
-                    while wait_ms == now_ms:
-                        batch.append(wait)
-                        wait = next(waits, None)
-                        wait_ms = NEVER if wait is None else rows.item(wait, SUBMITTED_AT)
-                    for row in _first_first(batch):
-                        engine.open(row)
-            while event_ms == now_ms:
-                engine.record(rows.item(event, KEY), rows.item(event, LEVEL))
-                event = next(events, None)
-                event_ms = NEVER if event is None else rows.item(event, AT)
-            engine.settle()
-            if engine.settled:
-                settled = engine.settled
-                engine.settled = []
-                for op in settled:
-                    outcome = op.outcome
-                    yield outcome
-        engine.expire(end_ms)
-        engine.suspend()
-        for row in _first_first([] if wait is None else [wait, *waits]):
-            engine.open_later(row)
-        for op in engine.settled:
-            outcome = op.outcome
-            yield outcome
+    # -- time
 
-    def _timed_waits(self, waits: Iterable[Wait]) -> Iterator[Wait]:
-        engine: Engine = self._engine
-        last_ms: Any = MIN_MS
-        for wait in waits:
+    def _go_on(self) -> bool:
+        """Instant by instant until something is settled. True at the end of time."""
+        engine = self._engine
+        if not self._is_started:
+            self._start()
+        while not engine.settled:
+            now_ms = self._wait_ms if self._wait_ms < self._event_ms else self._event_ms
+            if now_ms > self._end_ms:
+                self._stop()
+                return True
+            engine.at(now_ms)
+            if self._wait_ms == now_ms:
+                self._open_all()
+            while self._event_ms == now_ms:
+                event = self._event
+                self._read_event()
+                engine.record(rows.item(event, KEY), rows.item(event, LEVEL))
+            engine.settle()
+        return False
+
+    def _open_all(self) -> None:
+        """Open the waits of this instant."""
+        now_ms = self._wait_ms
+        first = self._wait
+        self._read_wait()
+        if self._wait_ms != now_ms:
+            self._engine.open(first)
+            return
+        batch = [first]
+        while self._wait_ms == now_ms:
+            batch.append(self._wait)
+            self._read_wait()
+        for wait in _first_first(batch):
+            self._engine.open(wait)
+
+    def _stop(self) -> None:
+        self._engine.expire(self._end_ms)
+        self._engine.suspend()
+        left = []
+        while self._wait is not None:
+            left.append(self._wait)
+            self._read_wait()
+        for wait in _first_first(left):
+            self._engine.open_later(wait)
+
+    # -- rows
+
+    def _start(self) -> None:
+        self._is_started = True
+        if not self._in_order:
+            self._waits, self._events = iter(self._collect(True)), iter(self._collect(False))
+            self._is_checked = True
+        self._read_wait()
+        self._read_event()
+
+    def _collect(self, is_wait: bool) -> list[Any]:
+        """All usable rows by time."""
+        place = SUBMITTED_AT if is_wait else AT
+        collected = []
+        is_sorted = True
+        last_ms = MIN_MS
+        while (row := self._next_wait() if is_wait else self._next_event()) is not None:
+            row_ms = rows.item(row, place)
+            if row_ms < last_ms:
+                is_sorted = False
+            last_ms = row_ms
+            collected.append(row)
+        if not is_sorted:
+            collected.sort(key=itemgetter(place))
+        return collected
+
+    def _read_wait(self) -> None:
+        self._wait = self._next_wait()
+        row_ms = NEVER if self._wait is None else rows.item(self._wait, SUBMITTED_AT)
+        if row_ms < self._wait_ms:
+            raise _out_of_order(self._wait, self._wait_ms)
+        self._wait_ms = row_ms
+
+    def _read_event(self) -> None:
+        self._event = self._next_event()
+        row_ms = NEVER if self._event is None else rows.item(self._event, AT)
+        if row_ms < self._event_ms:
+            raise _out_of_order(self._event, self._event_ms)
+        self._event_ms = row_ms
+
+    def _next_wait(self) -> Any:
+        """The next wait with a usable time, None after the last. One without is rejected at once."""
+        for wait in self._waits:
+            if self._is_checked:
+                return wait
             if not isinstance(wait, Wait):
                 raise InvalidType(f"waits must hold Wait, not {wait!r}")
             if is_usable_time(rows.item(wait, SUBMITTED_AT)):
-                if self._in_order:
-                    row_ms = rows.item(wait, SUBMITTED_AT)
-                    if row_ms < last_ms:
-                        raise _out_of_order(wait, last_ms)
-                    last_ms = row_ms
-                yield wait
-            else:
-                engine.open(wait)
+                return wait
+            self._engine.open(wait)
+        return None
 
-    def _timed_events(self, events: Iterable[Event]) -> Iterator[Event]:
-        engine: Engine = self._engine
-        last_ms: Any = MIN_MS
-        for event in events:
+    def _next_event(self) -> Any:
+        """The next event that counts, None after the last."""
+        for event in self._events:
+            if self._is_checked:
+                return event
             if not isinstance(event, Event):
                 raise InvalidType(f"events must hold Event, not {event!r}")
             if is_usable_event(event):
-                if self._in_order:
-                    row_ms = rows.item(event, AT)
-                    if row_ms < last_ms:
-                        raise _out_of_order(event, last_ms)
-                    last_ms = row_ms
-                yield event
-            else:
-                engine.set_aside += 1
+                return event
+            self._engine.set_aside += 1
+        return None
 
 
 def _out_of_order(row: object, last_ms: object) -> InvalidArgument:
     return InvalidArgument(f"in_order was promised, but after {last_ms} ms comes {row!r}")
 
 
-def _first_first(batch: list[Wait]) -> list[Wait]:
+def _first_first(batch: list[Any]) -> list[Any]:
     """Rows as they are, unless some share an op_id: then the contract's first comes first."""
-    if len(batch) > 1 and len({wait.op_id for wait in batch}) < len(batch):
-        return sorted(batch, key=order)
-    return batch
+    op_ids = set()
+    for wait in batch:
+        op_ids.add(rows.item(wait, 0))
+    return batch if len(op_ids) == len(batch) else sorted(batch, key=order)

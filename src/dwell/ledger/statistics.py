@@ -38,5 +38,5 @@ class LedgerStatistics:
             recorded=engine.recorded,
             set_aside=engine.set_aside,
             keys=len(engine.keys),
-            operations=len(engine.operations),
+            operations=len(engine.register.operations),
         )

@@ -1,6 +1,7 @@
 # Types for the compiled build of ticket.py.
 cimport cython
 
+from dwell.ledger.awaiting cimport Awaiting, make_awaiting
 from dwell.ledger.operation cimport Operation
 
 

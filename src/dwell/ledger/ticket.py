@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from functools import partial
 from typing import TYPE_CHECKING
+
+from dwell.ledger.awaiting import make_awaiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -39,7 +40,7 @@ class Ticket:
     @property
     def outcome(self) -> Outcome | None:
         """The outcome, None while the operation waits."""
-        return self._operation.outcome
+        return None if self._operation.outcome is None else self._operation.row()
 
     def result(self, timeout: float | None = None) -> Outcome:
         """Block until there is an outcome. After `timeout` seconds without one, TimeoutError; the wait stays open."""
@@ -52,21 +53,12 @@ class Ticket:
                 self._ledger._remove_waiter(operation, gate.release)
         if operation.outcome is None:
             raise TimeoutError(f"{self.op_id!r} has no outcome after {timeout} s")
-        return operation.outcome
+        return operation.row()
 
     def __await__(self) -> Generator[object, None, Outcome]:
         """The outcome. Cancelling who awaits leaves the wait open; `cancel()` ends it."""
-        operation = self._operation
-        if operation.outcome is None:
-            future = asyncio.get_running_loop().create_future()
-            if self._ledger._add_waiter(operation, future):
-                try:
-                    yield from future
-                except BaseException:
-                    self._ledger._remove_waiter(operation, future)
-                    raise
-        assert operation.outcome is not None
-        return operation.outcome
+        # It does what is done to a generator here.
+        return make_awaiting(self._ledger, self._operation)
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """Have `callback(ticket)` called once there is an outcome: at once if there is one, else by the thread that

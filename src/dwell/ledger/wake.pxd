@@ -1,6 +1,7 @@
 # Types for the compiled build of wake.py.
 cimport cython
 
+from dwell.ledger.awaiting cimport Awaiting, forget_all, wake_all
 from dwell.ledger.operation cimport Operation
 
 
@@ -8,8 +9,10 @@ cdef class Waking:
     cdef object _on_error
     cdef object _own
 
+    @cython.locals(operation=Operation, awaiting=dict, calls=list)
     cpdef tell(self, list awaited)
-    @cython.locals(operation=Operation, futures=dict)
-    cdef _tell_all(self, queue)
-    cdef _tell(self, waiter, dict futures)
+    cdef _call_all(self, list calls)
     cpdef call(self, callback)
+
+
+cdef _wake(dict awaiting)

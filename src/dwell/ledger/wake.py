@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dwell.errors import log_error
+from dwell.ledger.awaiting import Awaiting, forget_all, wake_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,15 +17,14 @@ if TYPE_CHECKING:
     from dwell.errors import ErrorHandler
     from dwell.ledger.operation import Operation
 
-    Waiter = Callable[[], object] | asyncio.Future[None]
-    Futures = dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]]
+    Waiter = Callable[[], object] | Awaiting
 
 
 class Waking:
     """Tells waiters, in the order of the outcomes.
 
     A callback that settles further operations does not recurse: what it settles is told after it returns, by the
-    same thread. Futures are set by their own loop, all those of one loop with one call into it.
+    same thread. Tasks are woken by their own loop, all those of one loop with one call into it.
     """
 
     def __init__(self, on_error: ErrorHandler) -> None:
@@ -32,46 +32,32 @@ class Waking:
         self._own = threading.local()
 
     def tell(self, awaited: list[Operation]) -> None:
-        queue: deque[Operation] | None = getattr(self._own, "queue", None)
-        if queue is not None:
-            queue.extend(awaited)
-            return
-        self._own.queue = queue = deque(awaited)
-        try:
-            while queue:
-                self._tell_all(queue)
-        finally:
-            del self._own.queue
-
-    def _tell_all(self, queue: deque[Operation]) -> None:
-        futures: Futures = {}
-        while queue:
-            operation = queue.popleft()
+        awaiting: dict[asyncio.AbstractEventLoop, list[Awaiting]] = {}
+        calls: list[Callable[[], object]] = []
+        for operation in awaited:
             waiters = operation.waiters
             operation.waiters = None
-            if isinstance(waiters, list):
-                for waiter in waiters:
-                    self._tell(waiter, futures)
-            else:
-                self._tell(waiters, futures)
-        if not futures:
-            return
-        running = asyncio._get_running_loop()
-        for loop, waiting in futures.items():
-            if loop is running:
-                _set_all(waiting)
-            else:
-                try:
-                    loop.call_soon_threadsafe(_set_all, waiting)
-                except RuntimeError:
-                    # The loop was closed: nobody awaits there any more.
-                    continue
+            for waiter in waiters if isinstance(waiters, list) else (waiters,):
+                if isinstance(waiter, Awaiting):
+                    awaiting.setdefault(waiter.loop, []).append(waiter)
+                elif waiter is not None:
+                    calls.append(waiter)
+        if calls:
+            self._call_all(calls)
+        if awaiting:
+            _wake(awaiting)
 
-    def _tell(self, waiter: Any, futures: Futures) -> None:
-        if isinstance(waiter, asyncio.Future):
-            futures.setdefault(waiter.get_loop(), []).append(waiter)
-        else:
-            self.call(waiter)
+    def _call_all(self, calls: list[Callable[[], object]]) -> None:
+        queue: deque[Callable[[], object]] | None = getattr(self._own, "queue", None)
+        if queue is not None:
+            queue.extend(calls)
+            return
+        self._own.queue = queue = deque(calls)
+        try:
+            while queue:
+                self.call(queue.popleft())
+        finally:
+            del self._own.queue
 
     def call(self, callback: Callable[[], object]) -> None:
         try:
@@ -83,7 +69,14 @@ class Waking:
                 log_error(second, self._on_error)
 
 
-def _set_all(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+def _wake(awaiting: dict[asyncio.AbstractEventLoop, list[Awaiting]]) -> None:
+    running = asyncio._get_running_loop()
+    for loop, waiting in awaiting.items():
+        if loop is running:
+            wake_all(waiting)
+        else:
+            try:
+                loop.call_soon_threadsafe(wake_all, waiting)
+            except RuntimeError:
+                # The loop was closed.
+                forget_all(waiting)

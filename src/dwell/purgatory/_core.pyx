@@ -5,10 +5,6 @@
 last reference, so each is atomic to other threads. Locks are needed where Python code runs in the middle: an operation's, held over its
 callbacks, and a shard's, held over the look-up of a key, whose `__hash__` and `__eq__` may be anybody's.
 
-**Locks.** Such a lock is three words inside its owner: free, it is taken and given back in a few instructions. A thread that finds it
-taken queues with a gate on its own stack and sleeps outside the interpreter lock; who gives the lock back hands it to the first
-in the queue. Hence no lock is made for an operation that nobody contends for, and nobody starves.
-
 **Watches.** What the lists of all keys of an operation hold is one word-sized pointer to a shared `Watch`. While lists hold it, they
 own one reference to the operation together. Completing the operation empties the watch and drops that reference.
 """
@@ -21,6 +17,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from dwell.purgatory._lock cimport Lock, acquire, release
 from dwell.timer._core cimport TimerCore, TimerTask, cancel_task, init_task
 
 from collections import deque
@@ -29,18 +26,6 @@ from dwell.errors import Closed, InvalidArgument, InvalidType, log_error
 from dwell.purgatory.statistic import PurgatoryStatistics
 
 cdef extern from "Python.h":
-    ctypedef void *PyThread_type_lock
-    ctypedef enum PyLockStatus:
-        PY_LOCK_FAILURE
-        PY_LOCK_ACQUIRED
-        PY_LOCK_INTR
-    unsigned long PyThread_get_thread_ident() nogil
-    PyThread_type_lock PyThread_allocate_lock() nogil
-    void PyThread_free_lock(PyThread_type_lock lock) nogil
-    int PyThread_acquire_lock(PyThread_type_lock lock, int wait) nogil
-    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible) nogil
-    void PyThread_release_lock(PyThread_type_lock lock) nogil
-    int PyErr_CheckSignals() except -1
     PyObject *type_lookup "_PyType_Lookup"(type operation_class, str name)
     # As declared in Cython it would take a reference first.
     Py_ssize_t reference_count "Py_REFCNT"(PyObject *of)
@@ -76,88 +61,6 @@ cdef extern from "<stdint.h>":
     const int64_t NOT_STARTED "INT64_MIN"
     const int64_t FOREVER_MS "INT64_MAX"
     const uint64_t MIX "UINT64_C(0x9E3779B97F4A7C15)"
-
-
-# Locks
-
-cdef struct Waiter:
-    unsigned long thread
-    PyThread_type_lock gate
-    Waiter *next
-
-
-cdef struct Lock:
-    # The thread that holds it, 0 if none; how often; and who waits, the first to come first.
-    unsigned long owner
-    Waiter *waiters
-    uint32_t depth
-
-
-cdef inline int acquire(Lock *lock) except -1:
-    cdef unsigned long me = PyThread_get_thread_ident()
-    if lock.owner == 0:
-        lock.owner = me
-        lock.depth = 1
-    elif lock.owner == me:
-        lock.depth += 1
-    else:
-        wait_for(lock, me)
-    return 0
-
-
-cdef inline void release(Lock *lock) noexcept:
-    cdef Waiter *first = lock.waiters
-    lock.depth -= 1
-    if lock.depth:
-        return
-    if first is NULL:
-        lock.owner = 0
-        return
-    # Handed over, so that nobody can slip in between. The waiter's stack frame is gone once its gate opens.
-    lock.waiters = first.next
-    lock.owner = first.thread
-    lock.depth = 1
-    PyThread_release_lock(first.gate)
-
-
-cdef int wait_for(Lock *lock, unsigned long me) except -1:
-    cdef Waiter waiter
-    cdef Waiter **place = &lock.waiters
-    cdef PyLockStatus status
-    waiter.thread = me
-    waiter.next = NULL
-    waiter.gate = PyThread_allocate_lock()
-    if waiter.gate is NULL:
-        raise MemoryError
-    PyThread_acquire_lock(waiter.gate, 1)
-    while place[0] is not NULL:
-        place = &place[0].next
-    place[0] = &waiter
-    while True:
-        with nogil:
-            status = PyThread_acquire_lock_timed(waiter.gate, -1, 1)
-        if status == PY_LOCK_ACQUIRED:
-            break
-        try:
-            PyErr_CheckSignals()
-        except BaseException:
-            # Leave the queue; if the lock was handed over meanwhile, pass it on.
-            if not leave_queue(lock, &waiter):
-                release(lock)
-            PyThread_free_lock(waiter.gate)
-            raise
-    PyThread_free_lock(waiter.gate)
-    return 0
-
-
-cdef bint leave_queue(Lock *lock, Waiter *waiter) noexcept:
-    cdef Waiter **place = &lock.waiters
-    while place[0] is not NULL:
-        if place[0] is waiter:
-            place[0] = waiter.next
-            return True
-        place = &place[0].next
-    return False
 
 
 # What callbacks set off
