@@ -217,6 +217,7 @@ def test_an_error_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(
         ),
         (RuntimeError("x: java.io.IOException: No space left on device"), "the disk is full"),
         (RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/a/b. SQLSTATE: 42K03"), "/a/b does not exist"),
+        (RuntimeError("[X] Failed to find data source: kafka. Please deploy"), "no format kafka: add its package with"),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), "raise --driver-memory"),
         (
             RuntimeError("by a worker: Traceback …\n  File\ndwell.errors.InvalidArgument: 4 shards, not 16\n"),

@@ -43,7 +43,7 @@ KNOWN: tuple[tuple[str, str], ...] = (
     ),
     (r"TABLE_OR_VIEW_NOT_FOUND\W+The table or view (\S+) cannot be found", "there is no table {0}: check the name"),
     (
-        r"DATA_SOURCE_NOT_FOUND\W+Failed to find the data source: (\S+?)\.? ",
+        r"Failed to find (?:the )?data source: (\S+?)\.? ",
         "Spark knows no format {0}: add its package with --conf spark.jars.packages=…",
     ),
     (

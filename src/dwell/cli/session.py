@@ -134,13 +134,17 @@ def _java_log(debug: bool) -> Iterator[Path | None]:
 
 def _start_failure(master: str, log: Path | None, error: Exception) -> str:
     said = log.read_text(errors="replace") if log is not None else ""
+    no_master = f"Spark knows no master {master!r}: local[*], spark://host:7077, yarn, k8s://…"
     for needle, words in (
-        ("Could not parse Master URL", f"Spark knows no master {master!r}: local[*], spark://host:7077, yarn, k8s://…"),
+        ("Could not parse Master URL", no_master),
+        ("Master must either be", no_master),
         ("UnsupportedClassVersionError", "Spark needs Java 17 or newer: pip install 'dwell[java]' brings one"),
         ("Invalid maximum heap size", "--driver-memory is not a size Java takes: write 4g or 800m"),
         ("Could not reserve enough space", "there is not that much memory: give a smaller --driver-memory"),
         ("All masters are unresponsive", f"no Spark master answers at {master}: check the address"),
     ):
         if needle in said or needle in str(error):
+            if log is not None:
+                log.unlink()
             return words
     return f"Spark did not start ({str(error).splitlines()[0]}); its log is {log}, --debug shows it here"
