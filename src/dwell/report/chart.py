@@ -87,9 +87,12 @@ def waits(figures: Figures) -> str:
     x = logarithmic_duration(float(edges[0]), float(edges[-1]), LEFT, WIDTH - RIGHT)
     marks = [x.place(found.percentile(share)) for share in MARKED]
     rows = _mark_rows(marks)
-    y = linear(float(counts.max()), FLOOR, TOP + 20 + ROW * max(rows), compact)
+    # Edges are whole milliseconds, so the first bars are wider or narrower than the rest: a count is an area.
+    usual = np.log(edges[-1] / edges[0]) / min(BARS, len(counts))
+    heights = counts * usual / np.diff(np.log(edges))
+    y = linear(float(heights.max()), FLOOR, TOP + 20 + ROW * max(rows), compact)
     parts = [axes(x, y)]
-    for i, count in enumerate(counts.tolist()):
+    for i, (count, height) in enumerate(zip(counts.tolist(), heights.tolist(), strict=True)):
         left, right = x.place(float(edges[i])), x.place(float(edges[i + 1]))
         tip = f"{words.duration(int(edges[i]))} to {words.duration(int(edges[i + 1]))}: {words.count(count)}"
         if count:
@@ -97,9 +100,9 @@ def waits(figures: Figures) -> str:
                 element(
                     "rect",
                     x=left,
-                    y=y.place(count),
+                    y=y.place(height),
                     width=_bar_width(left, right),
-                    height=FLOOR - y.place(count),
+                    height=FLOOR - y.place(height),
                     class_="completed",
                     data_tip=tip,
                 )

@@ -49,3 +49,13 @@ def curve_of(figures: Figures) -> Curve:
         enough = np.flatnonzero(1 - expires >= alive)
         shortest[alive] = int(delays[enough[0]]) if len(enough) else None
     return Curve(points, shortest)
+
+
+def finer(asked: Curve, figures: Figures) -> Curve:
+    """The curve that was asked for, with every wait that the outcomes know: those up to the one delay all had."""
+    own = curve_of(figures).points
+    if len(figures.delays) != 1 or not own:
+        return asked
+    chosen_ms = figures.delays[0][0]
+    beyond = [point for point in asked.points if point.delay_ms > chosen_ms]
+    return Curve([*(point for point in own if point.delay_ms <= chosen_ms), *beyond], asked.shortest)

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from dwell.report import chart, words
-from dwell.report.curve import Curve, Point, curve_of
+from dwell.report.curve import Curve, Point, curve_of, finer
 from dwell.report.figures import KINDS
 from dwell.report.svg import day
 
@@ -21,7 +21,7 @@ def page(figures: Figures, *, title: str, source: str, asked: Curve | None = Non
     """The HTML. `asked`: a curve that knows what lies beyond the chosen timeout, as `dwell curve` makes it."""
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     script = files(__package__).joinpath("page.js").read_text(encoding="utf-8")
-    curve = asked or curve_of(figures)
+    curve = curve_of(figures) if asked is None else finer(asked, figures)
     chosen_ms = figures.delays[0][0] if figures.delays else None
     sections = [
         _section(
