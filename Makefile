@@ -46,11 +46,11 @@ check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 bench: setup ## side by side with the peers, one table a subject
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[bench]' --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt 'dwell[bench]'
 	$(BIN)/python -m benchmarks
 
 docs: setup ## build the documents into site/
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+	$(BIN)/pip install --quiet --constraint constraints.txt 'dwell[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove .venv and what was built
