@@ -97,7 +97,7 @@ def _files(path: str) -> list[Path]:
 
 
 def _read_csv(file: Path, sep: str) -> Any:
-    """All of it as text, as on Spark: our own cast makes null of what is no time or number; a short row ends in nulls."""
+    """All of it as text, as on Spark: our own cast makes null of what is no time or number. Short rows end in nulls."""
     ways: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
     with ways.get(file.suffix, open)(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
         rows = csv.reader(text, delimiter=sep)
