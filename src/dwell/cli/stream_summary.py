@@ -34,7 +34,9 @@ FILES = ("parquet", "csv", "json", "orc", "text")
 def sum_up(spark: SparkSession, args: argparse.Namespace, inputs: Inputs, files: Files, started: float) -> Summary:
     last = _last_batch(files_for(args.checkpoint, spark), args.checkpoint)
     if last < 0:
-        raise Problem("the stream ended before its first micro-batch: nothing is settled yet, start it again")
+        raise Problem(
+            "the stream ended in its first micro-batch: nothing is settled yet, the same --checkpoint begins anew"
+        )
     settled = _settled(spark, files, f"{args.out}/outcomes", last)
     waiting = pending(spark, args.checkpoint).select("op_id", F.lit("pending").alias("outcome"))
     both = settled.select("op_id", "outcome").unionByName(waiting)
