@@ -14,8 +14,10 @@ help: ## this list
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
+# The first set-up has built it already; after that, whenever a source is newer.
 .venv/built: .venv/tools $(SOURCES)
-	$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .
+	@if [ -n "$$(find $(SOURCES) -newer .venv/tools)" ]; then set -x; \
+		$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .; fi
 	$(BIN)/python -W error -c 'import dwell.timer'
 	@touch $@
 
@@ -44,11 +46,11 @@ check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 bench: setup ## side by side with the peers, one table a subject
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[bench]' --no-build-isolation --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt 'dwell[bench]'
 	$(BIN)/python -m benchmarks
 
 docs: setup ## build the documents into site/
-	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[docs]'
+	$(BIN)/pip install --quiet --constraint constraints.txt 'dwell[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove .venv and what was built

@@ -2,6 +2,7 @@
 
 A fence marked `python` is run; the blocks of a page run in order and share their names. A fence marked `text` right
 after it is what it prints (`...` stands for anything). A page that says `spark` gets the session under that name.
+A fence marked `sh` is run if it brings its own files and needs no Spark.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextlib
 import doctest
 import io
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +63,16 @@ def test_the_examples_of_a_page_run_and_print_what_it_says(
             exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
         if prints is not None and not doctest.OutputChecker().check_output(prints, printed.getvalue(), SAME):
             pytest.fail(f"{page.name}, line {line}: the page says\n{prints}\nand it prints\n{printed.getvalue()}")
+
+
+def test_the_shell_of_the_tutorial_that_needs_no_spark_runs(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    fences = [code for code in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) if "--engine memory" in code]
+    assert len(fences) == 1
+    ours = f'dwell() {{ "{sys.executable}" -m dwell "$@"; }}\n'
+    ran = subprocess.run(["sh", "-ec", ours + fences[0]], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1].endswith("3 operations in, 1 completed + 1 expired + 1 rejected + 0 pending")
+    assert "p50 12 min 30 s" in ran.stdout
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -99,6 +99,34 @@ def test_an_output_that_exists_is_not_touched(dwell: Callable[..., Ran], shop: S
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name or "replaced" in path.name] == []
 
 
+@pytest.mark.parametrize("name", ["orders.parquet", "orders.parquet/inside", ""])
+def test_an_input_is_never_replaced(dwell: Callable[..., Ran], shop: Shop, name: str) -> None:
+    before = shop.operations.read_bytes()
+    out = shop.operations.parent / name
+    said = dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", out, "--overwrite").problem
+    assert "overlap: choose another --out" in said
+    assert shop.operations.read_bytes() == before
+
+
+@pytest.mark.parametrize("out", ["", ".", "..", "/", "x/.."])
+def test_an_output_that_cannot_have_a_name_of_its_own(dwell: Callable[..., Ran], shop: Shop, out: str) -> None:
+    said = dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", out).problem
+    assert "name a directory of its own" in said
+
+
+def test_an_output_below_a_file(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    argv = ("settle", shop.operations, shop.events, "--engine", "memory", "--out", tmp_path / "file" / "out")
+    assert dwell(*argv).problem.endswith("file is a file, not a directory: choose another place")
+
+
+def test_columns_with_another_sign_between_them(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "semi.csv").write_text("op_id;submitted_at;delay_ms;needs\na;2026-03-02T00:00:00Z;1000;a\n")
+    argv = ("settle", tmp_path / "semi.csv", shop.events, "--engine", "memory", "--out", tmp_path / "out")
+    assert dwell(*argv).problem.endswith("pass --option sep=';'")
+    assert dwell(*argv, "--option", "sep=;").last_line.endswith("1 completed + 0 expired + 0 rejected + 0 pending")
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -137,7 +165,8 @@ def test_a_full_disk(shop: Shop, tmp_path: Path) -> None:
     ]
     ran = subprocess.run([sys.executable, "-B", "-c", code, *argv], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
-    assert ran.stderr == "dwell settle: the disk is full: make room or choose another --out\n"
+    assert ran.stderr.startswith("dwell settle: the disk is full: make room, choose another --out")
+    assert ran.stderr.count("\n") == 1
     assert list((tmp_path / "r").iterdir()) == []
 
 
@@ -188,7 +217,16 @@ def test_an_error_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(
         ),
         (RuntimeError("x: java.io.IOException: No space left on device"), "the disk is full"),
         (RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/a/b. SQLSTATE: 42K03"), "/a/b does not exist"),
+        (RuntimeError("[X] Failed to find data source: kafka. Please deploy"), "no format kafka: add its package with"),
         (RuntimeError("java.lang.OutOfMemoryError: Java heap space"), "raise --driver-memory"),
+        (
+            RuntimeError("by a worker: Traceback …\n  File\ndwell.errors.InvalidArgument: 4 shards, not 16\n"),
+            "4 shards, not 16",
+        ),
+        (
+            RuntimeError("Traceback (most recent call last):\n  File\nKeyError: no such thing\n at x"),
+            "no such thing (run",
+        ),
         (RuntimeError("file:/a/x.parquet is not a Parquet file. Expected"), "/a/x.parquet is not a whole Parquet file"),
     ],
 )

@@ -136,3 +136,23 @@ def test_timestamps_without_a_zone_are_utc(dwell: Callable[..., Ran], shop: Shop
     parquet.write_table(table.set_column(place, "submitted_at", naive), shop.operations)
     ran = dwell("settle", shop.operations, shop.events, "--engine", "memory", "--out", tmp_path / "out")
     assert ran.last_line == IDENTITY
+
+
+def test_a_pattern_names_many_files(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    table = parquet.read_table(shop.operations)
+    shop.operations.unlink()
+    for row in range(4):
+        parquet.write_table(table.slice(row, 1), shop.operations.with_name(f"orders-{row}.parquet"))
+    pattern = shop.operations.with_name("orders-[0-2].parquet")
+    ran = dwell("settle", pattern, shop.events, "--engine", "memory", "--out", tmp_path / "out")
+    assert ran.last_line.endswith("3 operations in, 1 completed + 2 expired + 0 rejected + 0 pending")
+
+
+def test_rows_that_are_too_short_or_too_long_are_rows(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    (tmp_path / "ops.csv").write_text(
+        "\ufeffop_id,submitted_at,delay_ms,needs\n\na,2026-03-02T00:00:00Z,1000,a,more\nb,2026-03-02T00:00:00Z\n"
+    )
+    ran = dwell("settle", tmp_path / "ops.csv", shop.events, "--engine", "memory", "--out", tmp_path / "out")
+    assert ran.last_line.endswith("2 operations in, 1 completed + 0 expired + 1 rejected + 0 pending")
+    rejected = parquet.read_table(tmp_path / "out" / "rejected").to_pylist()
+    assert [(row["op_id"], row["reason"]) for row in rejected] == [("b", "delay_ms is null")]

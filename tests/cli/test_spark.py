@@ -1,10 +1,8 @@
-"""The commands on Spark, in the session of the tests; and once as a program with a session of its own."""
+"""The commands on Spark, in the session of the tests."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -32,7 +30,7 @@ def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # n
         own = spark.newSession()
         for name, value in session.TIMES.items():
             own.conf.set(name, value)
-        own.conf.set("spark.sql.shuffle.partitions", "2")
+        own.conf.set("spark.sql.shuffle.partitions", "1" if stream else "2")
         if stream:
             own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
         yield own
@@ -104,6 +102,8 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
         "--once",
         "--lateness",
         "0s",
+        "--shards",
+        "2",
     )
     argv = (*argv, "--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out")
     first = dwell(*argv)
@@ -121,6 +121,7 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     parquet.write_table(pa.table({"key": ["z"], "at": at}), tmp_path / "events" / "2.parquet")
     second = dwell(*argv)
     assert second.last_line.startswith("ledger identity holds: 5 operations in, 1 completed + 2 expired + 1 rejected")
+    assert [row["op_id"] for row in parquet.read_table(tmp_path / "out" / "rejected").to_pylist()] == ["d"]
 
 
 @pytest.mark.parametrize(
@@ -146,10 +147,3 @@ def test_a_file_cut_in_half_leaves_nothing_behind(dwell: Callable[..., Ran], sho
     ran = dwell("settle", shop.operations, shop.events, "--out", tmp_path / "r" / "out")
     assert ran.err.splitlines()[-1].endswith("is not a whole Parquet file: it was cut short, or --format is wrong")
     assert not (tmp_path / "r").exists() or list((tmp_path / "r").iterdir()) == []
-
-
-def test_the_program_has_a_session_of_its_own_and_says_no_more_than_it_must(shop: Shop, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "dwell", "settle", str(shop.operations), str(shop.events), "--master", "local[1]"]
-    ran = subprocess.run([*argv, "--out", str(tmp_path / "out")], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1].startswith("ledger identity holds: 4 operations in")
-    assert all(line.startswith(("settling: ", "summing up: ")) for line in ran.stderr.splitlines()), ran.stderr

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dwell import DelayedOperation, Ledger, Need, Purgatory
+from dwell.cli.top_picture import picture
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.serve import serve_statistics
 from dwell.testing import ManualClock
@@ -51,6 +52,17 @@ def test_top_finds_the_program_and_shows_sizes_rates_and_levels(
     assert "Purgatory 'produce'\n  watched 3   delayed 3\n" in shown
     assert "a tick of 1 ms                   1 tasks in   1 buckets" in shown
     assert "Ledger 'orders'\n  pending 1" in shown
+
+
+def test_rates_are_those_of_each_source_though_names_repeat() -> None:
+    def snapshot(at_s: float, *opened: int) -> dict[str, Any]:
+        sources = [{"kind": "Ledger", "name": "ledger", "statistics": {"opened": n, "repeated": 0}} for n in opened]
+        return {"at_s": at_s, "pid": 1, "sources": sources}
+
+    rates = [
+        line.split()[-2:] for line in picture(snapshot(10, 0, 500), snapshot(12, 40, 500)).splitlines() if "/s" in line
+    ]
+    assert rates == [["20", "/s"], ["0", "/s"]]
 
 
 def test_a_port_can_be_named(dwell: Callable[..., Ran], purgatory: Purgatory) -> None:

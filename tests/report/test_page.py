@@ -42,6 +42,8 @@ def test_a_curve_that_was_asked_for_goes_beyond_the_chosen_timeout(settled: Path
     html = page(figures(open_outcomes(str(settled))), title="t", source="s", asked=asked)
     assert "1 s would keep 90 % alive" in html
     assert "9 s: 2.0 % would expire" in html
+    # Between the points that were asked for it has the waits of the outcomes.
+    assert re.search(r"7\d\d ms: 2\d\.\d % would expire", html)
 
 
 def test_the_curve_alone_is_an_svg_file() -> None:

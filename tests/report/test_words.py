@@ -16,7 +16,10 @@ from dwell.report import words
         (200_000, "3 min 20 s"),
         (3_600_000, "1 h"),
         (5_400_000, "1 h 30 min"),
+        (85_200_000, "23 h 40 min"),
+        (86_399_000, "1 d"),
         (187_200_000, "2 d 4 h"),
+        (604_799_000, "7 d"),
     ],
 )
 def test_durations_are_said_in_two_units_at_most(ms: int, said: str) -> None:

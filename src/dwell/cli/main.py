@@ -66,8 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         logging.disable(logging.ERROR)
     try:
         code: int = args.run(args)
-    except KeyboardInterrupt:
-        print(f"dwell {args.command}: interrupted, nothing was left behind", file=sys.stderr)
+    except KeyboardInterrupt as end:
+        print(f"dwell {args.command}: interrupted, {str(end) or 'nothing was left behind'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (`| head`) has gone: it got what it wanted.

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
 import json
+import zlib
+from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv, dataset
+from pyarrow import dataset
 
 from dwell.cli.output import is_local
 from dwell.cli.problem import Problem
 from dwell.ledger import Event, Need, Wait
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dwell.cli.inputs import Input, Inputs
 
 # In the order of the contract; a column of text is read as this, and what cannot be read as it is null.
@@ -59,33 +66,45 @@ def _read(source: Input) -> Any:
         raise Problem(
             f"--engine memory reads Parquet, CSV and JSON lines on this machine, not {source.path} ({source.format})"
         )
-    if source.options:
-        raise Problem("--option is for Spark's readers: leave --engine memory out")
-    place = Path(source.path)
-    files = [place] if place.is_file() else sorted(f for f in place.rglob("*") if f.is_file() and f.name[0] not in "._")
-    if source.format != "parquet" and all(file.stat().st_size == 0 for file in files):
+    if set(source.options) - {"sep"}:
+        raise Problem("--engine memory knows no --option but sep: leave --engine memory out for Spark's readers")
+    files = _files(source.path)
+    if source.format == "json" and all(file.stat().st_size == 0 for file in files):
         raise Problem(f"{source.what}: {source.path} is empty, it has not even a header")
     try:
         if source.format == "csv":
-            return pa.concat_tables([_read_csv(file) for file in files], promote_options="default")
+            sep = source.options.get("sep", ",")
+            return pa.concat_tables([_read_csv(file, sep) for file in files], promote_options="default")
         return dataset.dataset([str(file) for file in files], format=source.format).to_table()
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowInvalid, csv.Error, EOFError, zlib.error, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the system's own words; Arrow's have no number
-        why = str(error).splitlines()[0]
+        # Arrow tells the way it took before the reason.
+        why = str(error).splitlines()[0].rpartition("Invalid: ")[2]
         raise Problem(
-            f"{source.what}: {source.path} is no whole {source.format} file ({why}): fetch it again"
+            f"{source.what}: {source.path} cannot be read as {source.format} ({why}): put it right, or fetch it again"
         ) from error
 
 
-def _read_csv(file: Path) -> Any:
-    # Everything as text, as on Spark: what is no time or number becomes null by our own cast.
-    with csv.open_csv(file) as reader:
-        names = reader.schema.names
-    options = csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
-    )
-    return csv.read_csv(file, convert_options=options)
+def _files(path: str) -> list[Path]:
+    """A file, those of a directory, or those of a pattern; Spark's own notes left out."""
+    place = Path(path)
+    places = [place] if place.exists() else [Path(match) for match in sorted(glob(path))]
+    found = [file for one in places for file in ([one] if one.is_file() else sorted(one.rglob("*"))) if file.is_file()]
+    if not found:
+        raise Problem(f"{path} holds no data files: check the path")
+    return [file for file in found if file.name[0] not in "._"]
+
+
+def _read_csv(file: Path, sep: str) -> Any:
+    """All of it as text, as on Spark: our own cast makes null of what is no time or number. Short rows end in nulls."""
+    ways: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
+    with ways.get(file.suffix, open)(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as text:
+        rows = csv.reader(text, delimiter=sep)
+        names = next(filter(None, rows), [])
+        fields = zip(*(row[: len(names)] + [""] * (len(names) - len(row)) for row in rows if row), strict=True)
+        columns = [[field or None for field in column] for column in fields] or [[] for _ in names]
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=names)
 
 
 def _values(source: Input, ours: str, column: Any) -> list[Any]:

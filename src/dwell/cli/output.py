@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dwell.cli.ending import elsewhere
 from dwell.cli.problem import Problem
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Files(Protocol):
     """The little that is asked of a file system."""
 
     def exists(self, path: str) -> bool: ...
+    def names(self, path: str) -> list[str]: ...
     def rename(self, old: str, new: str) -> None: ...
     def remove(self, path: str) -> None: ...
     def write_text(self, path: str, text: str) -> None: ...
@@ -32,6 +34,9 @@ class Files(Protocol):
 class LocalFiles:
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
+
+    def names(self, path: str) -> list[str]:
+        return os.listdir(path)
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)
@@ -56,6 +61,10 @@ class HadoopFiles:
     def exists(self, path: str) -> bool:
         system, place = self._at(path)
         return bool(system.exists(place))
+
+    def names(self, path: str) -> list[str]:
+        system, place = self._at(path)
+        return [str(status.getPath().getName()) for status in system.listStatus(place)]
 
     def rename(self, old: str, new: str) -> None:
         system, place = self._at(old)
@@ -110,5 +119,5 @@ def whole_or_nothing(files: Files, target: str, *, overwrite: bool = False) -> I
         else:
             files.rename(partial, target)
     except BaseException:
-        files.remove(partial)
+        elsewhere(lambda: files.remove(partial))
         raise

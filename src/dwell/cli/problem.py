@@ -12,13 +12,15 @@ class Problem(DwellError):
     """Something the person at the command line can put right; the message says how."""
 
 
+FULL = "the disk is full: make room, choose another --out, or another scratch place by --conf spark.local.dir=DIR"
+
 EXTRAS = {"pyspark": "PySpark", "pyarrow": "PyArrow", "numpy": "NumPy"}
 
 # What Spark, Hadoop and Arrow say in many lines, and what a person can do about it. The first that is found counts.
 KNOWN: tuple[tuple[str, str], ...] = (
     (
         r"No space left on device|Disk quota exceeded|File size limit exceeded|File too large",
-        "the disk is full: make room or choose another --out",
+        FULL,
     ),
     (r"PATH_NOT_FOUND\W+Path does not exist: (\S+?)\.? SQLSTATE", "{0} does not exist: check the path"),
     (r"UNABLE_TO_INFER_SCHEMA", "an input holds no data files of that format: check the path and --format"),
@@ -41,7 +43,7 @@ KNOWN: tuple[tuple[str, str], ...] = (
     ),
     (r"TABLE_OR_VIEW_NOT_FOUND\W+The table or view (\S+) cannot be found", "there is no table {0}: check the name"),
     (
-        r"DATA_SOURCE_NOT_FOUND\W+Failed to find the data source: (\S+?)\.? ",
+        r"Failed to find (?:the )?data source: (\S+?)\.? ",
         "Spark knows no format {0}: add its package with --conf spark.jars.packages=…",
     ),
     (
@@ -68,14 +70,18 @@ def in_one_line(error: BaseException) -> str:
     if isinstance(error, DwellError):
         return _flat(str(error))
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "the disk is full: make room or choose another --out"
+        return FULL
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         return f"this needs {EXTRAS[error.name]}: pip install 'dwell[spark]'"
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"{error.filename} does not exist: check the path"
+    if isinstance(error, (FileExistsError, NotADirectoryError)) and error.filename is not None:
+        return f"{error.filename} is a file, not a directory: choose another place"
     if isinstance(error, PermissionError) and error.filename is not None:
         return f"{error.filename} may not be read or written by you: check its permissions"
     text = _everything(error)
+    if ours := re.findall(r"\bdwell\.errors\.\w+: (.+)", text):  # raised in one of Spark's workers
+        return _flat(ours[-1])
     for pattern, words in KNOWN:
         if found := re.search(pattern, text):
             return words.format(*(re.sub("^file:(//)?", "", group) for group in found.groups()))
@@ -96,7 +102,11 @@ def _everything(error: BaseException) -> str:
 
 
 def _first_cause(text: str) -> str:
-    """The words of what went wrong first: Java says it last, Python at the top."""
+    """The words of what went wrong first: Java says it last, Python at the top, a traceback in its last line."""
+    if "Traceback (most recent call last)" in text:
+        raised = re.findall(r"^[\w.]+(?:Error|Exception): (\S.*)$", text.partition("Traceback")[2], re.MULTILINE)
+        if raised:
+            return _flat(raised[0])
     causes = re.findall(r"^\s*(?:Caused )?by: [\w.$]+: (\S.*)$", text, re.MULTILINE)
     lines = [line for line in text.splitlines() if line.strip() and "error occurred while calling" not in line]
     return _flat(causes[-1] if causes else lines[0] if lines else "")

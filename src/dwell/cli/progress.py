@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
@@ -37,7 +38,7 @@ def progress(spark: SparkSession, doing: str, stream: TextIO | None = None) -> I
     if context is None:  # a remote session tells nothing of its stages
         yield
     else:
-        watcher = _Watcher(context, doing, stream, started)
+        watcher = Watcher(context, doing, stream, started)
         watcher.start()
         try:
             yield
@@ -46,13 +47,15 @@ def progress(spark: SparkSession, doing: str, stream: TextIO | None = None) -> I
     print(f"{doing}: done in {words.duration(1000 * (time.monotonic() - started))}", file=stream)
 
 
-class _Watcher(threading.Thread):
-    def __init__(self, context: Any, doing: str, stream: TextIO, started: float) -> None:
+class Watcher(threading.Thread):
+    """Looks at Spark's stages every now and then, on a thread of its own, and shows or tells them."""
+
+    def __init__(self, context: Any, doing: str, stream: TextIO, started_s: float) -> None:
         super().__init__(name="dwell-progress", daemon=True)
-        self._context, self._doing, self._stream, self._begun = context, doing, stream, started
+        self._context, self._doing, self._stream, self._started_s = context, doing, stream, started_s
         self._is_terminal = stream.isatty()
         self._ended = threading.Event()
-        self._since: dict[int, float] = {}
+        self._since_s: dict[int, float] = {}
         self._told: dict[int, Stage] = {}
 
     def end(self) -> None:
@@ -64,32 +67,32 @@ class _Watcher(threading.Thread):
     def run(self) -> None:
         while not self._ended.wait(TERMINAL_S if self._is_terminal else PLAIN_S):
             try:
-                stages = active_stages(self._context)
+                self.look(time.monotonic())
             except Exception:  # the session is being stopped under us
                 return
-            now = time.monotonic()
-            for stage in stages:
-                self._since.setdefault(stage.number, now)
-            if self._is_terminal:
-                self._show(stages, now)
-            else:
-                self._tell(stages)
 
-    def _show(self, stages: list[Stage], now: float) -> None:
-        elapsed = words.duration(1000 * (now - self._begun))
-        if not stages:
-            self._stream.write(f"{CLEAR_LINE}{self._doing}: planning · {elapsed}")
+    def look(self, now_s: float) -> None:
+        stages = active_stages(self._context)
+        for stage in stages:
+            self._since_s.setdefault(stage.number, now_s)
+        if self._is_terminal:
+            # A longer line would wrap, and only its last part be cleared.
+            columns = shutil.get_terminal_size().columns
+            self._stream.write(CLEAR_LINE + self._line(stages, now_s)[: columns - 1])
+            self._stream.flush()
         else:
-            stage = stages[0]
-            text = f"{self._doing}: stage {stage.number}, {_bar(stage)} {stage.done}/{stage.tasks} tasks"
-            if stage.rows:
-                text += f", {words.count(stage.rows)} rows"
-            left_s = _left_s(stage, now - self._since[stage.number])
-            text += f" · {elapsed}" + (
-                "" if left_s is None else f", this stage about {words.duration(1000 * left_s)} more"
-            )
-            self._stream.write(CLEAR_LINE + text)
-        self._stream.flush()
+            self._tell(stages)
+
+    def _line(self, stages: list[Stage], now_s: float) -> str:
+        elapsed = words.duration(1000 * (now_s - self._started_s))
+        if not stages:
+            return f"{self._doing}: planning · {elapsed}"
+        stage = stages[0]
+        done = f"{_bar(stage)} {stage.done}/{stage.tasks} tasks"
+        rows = f", {words.count(stage.rows)} rows" if stage.rows else ""
+        left_s = _left_s(stage, now_s - self._since_s[stage.number])
+        left = "" if left_s is None else f", about {words.duration(1000 * left_s)} left"
+        return f"{self._doing}: stage {stage.number} {done}{rows}{left} · {elapsed}"
 
     def _tell(self, stages: list[Stage]) -> None:
         """A line when a stage starts, and one each time it is a quarter further."""
@@ -120,7 +123,7 @@ def _rows(context: Any, number: int) -> int:
         return 0
 
 
-def _bar(stage: Stage, width: int = 20) -> str:
+def _bar(stage: Stage, width: int = 10) -> str:
     full = width * stage.done // stage.tasks
     return "█" * full + "░" * (width - full)
 

@@ -14,7 +14,8 @@ import json
 from typing import TYPE_CHECKING
 
 from dwell.cli import session
-from dwell.cli.argument import size
+from dwell.cli.argument import new_place, size
+from dwell.cli.ending import work_ends_with_the_block
 from dwell.cli.output import files_for, must_be_free, whole_or_nothing
 from dwell.cli.problem import Problem
 from dwell.cli.progress import progress
@@ -32,7 +33,7 @@ MOST_ROWS = 100_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", choices=KINDS, help=" · ".join(KINDS))
-    parser.add_argument("out", metavar="OUT", help="the directory to make")
+    parser.add_argument("out", metavar="OUT", type=new_place, help="the directory to make")
     parser.add_argument("--rows", type=size, default=10_000, help="operations, up to 100M (default: 10k)")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other rows (default: %(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
@@ -48,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
         files = files_for(args.out, spark)
         must_be_free(files, args.out, args.overwrite)
         made = workload(spark, args.kind, args.rows, args.seed)
-        with whole_or_nothing(files, args.out, overwrite=args.overwrite) as partial:
+        whole = whole_or_nothing(files, args.out, overwrite=args.overwrite)
+        with whole as partial, work_ends_with_the_block(spark):
             with progress(spark, f"{args.rows:,} {args.kind}"):
                 made.operations.write.parquet(f"{partial}/operations")
             with progress(spark, "their events"):

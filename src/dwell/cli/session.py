@@ -7,13 +7,16 @@ With `--debug` it goes to standard error after all.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dwell.cli.argument import pair
+from dwell.cli.ending import elsewhere
 from dwell.cli.problem import Problem
 from dwell.errors import MissingExtra
 
@@ -56,12 +59,13 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
             "this needs PySpark: pip install 'dwell[spark]' (or, for settle, --engine memory)"
         ) from error
     ensure_java()
-    # Spark's Python workers shall be this Python, with dwell in it, and not whatever `python3` is.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if args.master.startswith("local"):
+        # Spark's Python workers shall be this Python, with dwell in it, and not whatever `python3` is.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"dwell {args.command}").master(args.master)
     for key, value in {**_settings(args, stream), **dict(args.conf)}.items():
         builder = builder.config(key, value)
-    with _java_log(args.debug) as log:
+    with _java_log(args.debug) as log, _own_ctrl_c():
         try:
             spark = builder.getOrCreate()
         except Exception as error:
@@ -71,7 +75,7 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
     try:
         yield spark
     finally:
-        spark.stop()
+        elsewhere(spark.stop)
         if log is not None:
             log.unlink(missing_ok=True)
 
@@ -85,6 +89,8 @@ def _settings(args: argparse.Namespace, stream: bool) -> dict[str, str]:
     }
     if args.master.startswith("local"):
         settings["spark.driver.memory"] = args.driver_memory or f"{_memory() >> 20}m"
+        # How often running tasks tell how far they are; the progress shows it.
+        settings["spark.executor.heartbeatInterval"] = "2s"
         settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
         # Spark's 200 is meant for a cluster; the adaptive planner joins small ones.
         settings["spark.sql.shuffle.partitions"] = str(cores if stream else max(32, 4 * cores))
@@ -97,6 +103,15 @@ def _settings(args: argparse.Namespace, stream: bool) -> dict[str, str]:
 
 def _memory() -> int:
     return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Spark puts a handler of its own in place, which asks for the jobs to end over a connection that is busy."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -119,13 +134,17 @@ def _java_log(debug: bool) -> Iterator[Path | None]:
 
 def _start_failure(master: str, log: Path | None, error: Exception) -> str:
     said = log.read_text(errors="replace") if log is not None else ""
+    no_master = f"Spark knows no master {master!r}: local[*], spark://host:7077, yarn, k8s://…"
     for needle, words in (
-        ("Could not parse Master URL", f"Spark knows no master {master!r}: local[*], spark://host:7077, yarn, k8s://…"),
+        ("Could not parse Master URL", no_master),
+        ("Master must either be", no_master),
         ("UnsupportedClassVersionError", "Spark needs Java 17 or newer: pip install 'dwell[java]' brings one"),
         ("Invalid maximum heap size", "--driver-memory is not a size Java takes: write 4g or 800m"),
         ("Could not reserve enough space", "there is not that much memory: give a smaller --driver-memory"),
         ("All masters are unresponsive", f"no Spark master answers at {master}: check the address"),
     ):
         if needle in said or needle in str(error):
+            if log is not None:
+                log.unlink()
             return words
     return f"Spark did not start ({str(error).splitlines()[0]}); its log is {log}, --debug shows it here"

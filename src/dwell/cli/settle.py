@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dwell.cli import session
-from dwell.cli.argument import duration, duration_ms, moment, pair
+from dwell.cli.argument import duration, duration_ms, moment, new_place, pair
 from dwell.cli.inputs import FORMATS, Inputs
 from dwell.cli.problem import Problem
 
@@ -33,7 +33,7 @@ EXAMPLE = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="where the outcomes go")
+    parser.add_argument("--out", required=True, type=new_place, metavar="DIR", help="where the outcomes go")
     parser.add_argument("--overwrite", action="store_true", help="replace DIR if it exists")
     parser.add_argument(
         "--as-of", type=moment, metavar="TIME", help="only what is known then counts; what is undecided is pending"
@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stream.add_argument("--lateness", type=duration, metavar="T", help="how late a row may be (default: 10s)")
     stream.add_argument(
         "--idle-after", type=duration, metavar="T", help="an input silent for so long holds nothing up (default: 1m)"
+    )
+    stream.add_argument(
+        "--shards", type=int, metavar="N", help="into how many parts the state is cut, for good (default: 16)"
     )
     stream.add_argument("--once", action="store_true", help="settle what is there, keep the place, and end")
     stream.add_argument("--for", dest="for_ms", type=duration_ms, metavar="T", help="end after this time")
@@ -86,9 +89,10 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     inputs = Inputs.of(args)
+    inputs.must_lie_outside(args.out)
     if args.stream:
         return _stream(args, inputs)
-    for name in ("checkpoint", "lateness", "idle_after", "for_ms", "once"):
+    for name in ("checkpoint", "lateness", "idle_after", "shards", "for_ms", "once"):
         if getattr(args, name):
             raise Problem(
                 f"--{name.removesuffix('_ms').replace('_', '-')} is for streams: add --stream, or leave it out"

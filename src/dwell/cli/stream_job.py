@@ -1,7 +1,7 @@
 """`dwell settle --stream`: outcomes as they are decided, until Ctrl-C, --for or --once ends it.
 
-Each micro-batch goes to a directory named by its number (`outcomes/batch=000000017`), which a batch that runs again
-after a crash writes anew: nothing is lost or doubled, for any reader.
+Each micro-batch goes to a directory named by its number (`outcomes/batch=000000017`), which is there only when it is
+whole, and which a batch that runs again after a crash writes anew: nothing is lost or doubled, for any reader.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from dwell.cli.ending import elsewhere
 from dwell.cli.output import Files, files_for, must_be_free
+from dwell.cli.problem import Problem
 from dwell.cli.progress import CLEAR_LINE
-from dwell.cli.summary import PERCENTILES, Summary
-from dwell.cli.table_input import CSV_OPTIONS, events_of, operations_of, shaped
+from dwell.cli.stream_summary import FILES, sum_up
+from dwell.cli.table_input import events_of, operations_of, places, reader_options, shaped
 from dwell.cli.table_job import asking, with_asked
 from dwell.report import words
-from dwell.spark import OPERATIONS, SettleOptions, identity, settle
+from dwell.spark import SettleOptions, settle
 from dwell.spark.stream.listener import Figures, FiguresListener
-from dwell.spark.stream.pending import pending
 
 if TYPE_CHECKING:
     import argparse
@@ -32,50 +33,61 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from dwell.cli.inputs import Input, Inputs
+    from dwell.cli.summary import Summary
 
-# Sources that are files: they need a schema beforehand, and can be read again to check the ledger identity.
-FILES = ("parquet", "csv", "json", "orc", "text")
+# The column Spark makes of the names of the directories.
+BATCH = "batch"
+
+# Where a micro-batch is written until it is whole. Readers of Parquet pass over names that begin with an underscore.
+PARTIAL = "_partial"
 
 
 def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs) -> Summary:
     started = time.monotonic()
     files = files_for(args.out, spark)
-    if not files.exists(args.checkpoint):
+    if not files_for(args.checkpoint, spark).exists(args.checkpoint):
         must_be_free(files, args.out, args.overwrite)
         if args.overwrite:
             files.remove(args.out)
     operations = operations_of(_read(spark, inputs.operations), inputs.operations, inputs.within_ms)
+    if BATCH in operations.columns:
+        raise Problem(f"operations has a column {BATCH!r}, which a stream's outcomes have too: rename it")
     events = events_of(_read(spark, inputs.events), inputs.events)
     outcomes = with_asked(settle(asking(operations), events, options=_options(args)))
     writer = outcomes.writeStream.option("checkpointLocation", args.checkpoint)
     writer = writer.foreachBatch(_writer(files, f"{args.out}/outcomes"))
-    listener = FiguresListener(_teller())
+    tell = _Teller()
+    listener = FiguresListener(tell)
     spark.streams.addListener(listener)
-    query = (writer.trigger(availableNow=True) if args.once else writer).start()
-    print(f"settling what arrives; {'all that is there' if args.once else 'Ctrl-C ends it'}", file=sys.stderr)
-    _await(query, args.for_ms)
-    spark.streams.removeListener(listener)
-    if sys.stderr.isatty():
-        sys.stderr.write(CLEAR_LINE)
-    return _summary(spark, args, inputs, files, started)
+    try:
+        query = (writer.trigger(availableNow=True) if args.once else writer).start()
+        print(f"settling {'all that is there' if args.once else 'what arrives, Ctrl-C ends it'}", file=sys.stderr)
+        _await(query, args.for_ms)
+        tell.end()
+        files.remove(f"{args.out}/outcomes/{PARTIAL}")
+        spark.streams.removeListener(listener)
+        return sum_up(spark, args, inputs, files, started)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("what is written is whole, the same --checkpoint goes on from here") from None
 
 
 def _read(spark: SparkSession, source: Input) -> DataFrame:
     if source.format == "table":
         return shaped(spark, spark.readStream.table(source.path), source)
-    options = (CSV_OPTIONS if source.format == "csv" else {}) | source.options
-    reader = spark.readStream.format(source.format).options(**options)
+    reader = spark.readStream.format(source.format).options(**reader_options(source))
     if source.format in FILES:
-        reader = reader.schema(spark.read.format(source.format).options(**options).load(source.path).schema)
-        return shaped(spark, reader.load(source.path), source)
-    # Such as kafka: where it is stands in the options, the path is only its name.
-    return shaped(spark, reader.load() if "://" not in source.path else reader.load(source.path), source)
+        reader = reader.schema(
+            spark.read.format(source.format).options(**reader_options(source)).load(source.path).schema
+        )
+    return shaped(spark, reader.load(*places(source)), source)
 
 
 def _options(args: argparse.Namespace) -> SettleOptions:
-    said: dict[str, timedelta | None] = {}
+    said: dict[str, timedelta | int | None] = {}
     if args.lateness is not None:
         said["lateness"] = args.lateness
+    if args.shards is not None:
+        said["shards"] = args.shards
     if args.once:
         # Nobody waits for silence: what is undecided stays pending until the next run.
         said["idle_after"] = None
@@ -86,20 +98,27 @@ def _options(args: argparse.Namespace) -> SettleOptions:
 
 def _writer(files: Files, target: str) -> Callable[[DataFrame, int], None]:
     def write(batch: DataFrame, number: int) -> None:
-        place = f"{target}/batch={number:09d}"
+        place, partial = f"{target}/{BATCH}={number:09d}", f"{target}/{PARTIAL}"
         seen = Observation()
         counted = batch.observe(seen, F.count(F.lit(1)).alias("rows"))
-        counted.write.mode("overwrite").parquet(place)
-        if not seen.get["rows"]:
-            files.remove(place)
+        counted.write.mode("overwrite").parquet(partial)
+        files.remove(place)
+        if seen.get["rows"]:
+            files.rename(partial, place)
+        else:
+            files.remove(partial)
 
     return write
 
 
-def _teller() -> Callable[[Figures], None]:
-    is_terminal = sys.stderr.isatty()
+class _Teller:
+    """Says what each micro-batch did: one line that changes on a terminal, elsewhere a line if it decided something."""
 
-    def tell(figures: Figures) -> None:
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._has_ended = False
+
+    def __call__(self, figures: Figures) -> None:
         n = words.count
         decided = figures.completed + figures.expired + figures.rejected
         text = (
@@ -107,75 +126,26 @@ def _teller() -> Callable[[Figures], None]:
             f"{n(figures.rejected)} rejected; {n(figures.pending)} pending, {n(figures.late)} late events; "
             f"{words.duration(figures.batch_ms)}"
         )
-        if is_terminal:
+        # Spark calls from a thread of its own, and may be late.
+        if self._has_ended:
+            return
+        if self._is_terminal:
             sys.stderr.write(CLEAR_LINE + text)
             sys.stderr.flush()
         elif decided or figures.late:
             print(text, file=sys.stderr)
 
-    return tell
+    def end(self) -> None:
+        self._has_ended = True
+        if self._is_terminal:
+            sys.stderr.write(CLEAR_LINE)
 
 
 def _await(query: StreamingQuery, for_ms: int | None) -> None:
-    """Until the time is over, the query ends, or Ctrl-C; then let the batch at work finish or be given up."""
+    """Until the time is over, the query ends, or Ctrl-C; the batch at work is given up, and runs again another time."""
     try:
-        query.awaitTermination(None if for_ms is None else max(1, for_ms // 1000))
+        query.awaitTermination(None if for_ms is None else for_ms / 1000)  # type: ignore[arg-type]  # it takes parts
     except KeyboardInterrupt:
-        print("\nending the stream; the same --checkpoint goes on from here", file=sys.stderr)
+        print("\nending the stream, then summing up", file=sys.stderr)
     finally:
-        query.stop()
-
-
-def _summary(spark: SparkSession, args: argparse.Namespace, inputs: Inputs, files: Files, started: float) -> Summary:
-    waiting = pending(spark, args.checkpoint).select("op_id", F.lit("pending").alias("outcome"))
-    settled = _settled(spark, files, f"{args.out}/outcomes")
-    both = waiting if settled is None else settled.select("op_id", "outcome").unionByName(waiting)
-    counts = {row["outcome"]: row["count"] for row in both.groupBy("outcome").count().collect()}
-    kinds = {kind: counts.get(kind, 0) for kind in ("completed", "expired", "rejected", "pending")}
-    consumed = _consumed(spark, args.checkpoint, inputs)
-    checked = None if consumed is None else identity(consumed, both).collect()[0]
-    waits = [] if settled is None else _percentiles(settled)
-    summary = Summary(
-        engine=f"spark {spark.version}, {args.master}, stream",
-        out=args.out,
-        operations=sum(kinds.values()) if checked is None else checked["operations"],
-        repeats=0 if checked is None else checked["repeats"],
-        is_checked=checked is not None,
-        **kinds,
-        seconds=round(time.monotonic() - started, 3),
-        waited_ms={f"p{p}": ms for p, ms in zip(PERCENTILES, waits, strict=False)},
-    )
-    files.write_text(f"{args.out}/summary.json", summary.as_json())
-    return summary
-
-
-def _settled(spark: SparkSession, files: Files, place: str) -> DataFrame | None:
-    return spark.read.parquet(place) if files.exists(place) else None
-
-
-def _percentiles(settled: DataFrame) -> list[int]:
-    found = settled.where("outcome = 'completed'").agg(
-        F.percentile_approx("waited_ms", [p / 100 for p in PERCENTILES], 10_000)
-    )
-    return found.collect()[0][0] or []
-
-
-def _consumed(spark: SparkSession, checkpoint: str, inputs: Inputs) -> DataFrame | None:
-    """The operations of all finished micro-batches, read again from the files they came from; None if from no files.
-
-    The first source of the query is that of the operations; its log in the checkpoint names the files of each batch.
-    """
-    source = inputs.operations
-    if source.format not in FILES:
-        return None
-    commits = spark.read.text(f"{checkpoint}/commits").select(F.col("_metadata.file_name")).distinct().collect()
-    last = max((int(row[0]) for row in commits if row[0].isdigit()), default=-1)
-    log = spark.read.text(f"{checkpoint}/sources/0").where("value like '{%'")
-    entry = F.from_json("value", "path string, batchId bigint")
-    named = log.select(entry.alias("entry")).where(F.col("entry.batchId") <= last)
-    paths = [row[0] for row in named.select("entry.path").distinct().collect()]
-    if not paths:
-        return spark.createDataFrame([], OPERATIONS)
-    options = (CSV_OPTIONS if source.format == "csv" else {}) | source.options
-    frame = spark.read.format(source.format).options(**options).load(paths)
-    return operations_of(shaped(spark, frame, source), source, inputs.within_ms)
+        elsewhere(query.stop)

@@ -54,8 +54,12 @@ class Summary:
         if self.waited_ms:
             said = " · ".join(f"{name} {words.duration(ms)}" for name, ms in self.waited_ms.items())
             print(f"waits      {said}")
-        rate = self.operations / self.seconds if self.seconds else 0
-        print(f"took       {words.duration(1000 * self.seconds)}, {n(round(rate))} operations a second")
+        # A stream waits most of its time: a rate would say nothing.
+        is_stream = self.events is None
+        rate = (
+            "" if is_stream or not self.seconds else f", {n(round(self.operations / self.seconds))} operations a second"
+        )
+        print(f"took       {words.duration(1000 * self.seconds)}{rate}")
         print(self.identity())
         return 0 if self.identity_holds else 1
 

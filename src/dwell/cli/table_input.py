@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # own guess would make the whole column text instead.
 CSV_OPTIONS = {"header": "true", "inferSchema": "false"}
 
+# Formats whose options say where to read.
+NO_PATH = ("kafka", "jdbc", "rate", "rate-micro-batch", "socket")
+
 
 def read_tables(spark: SparkSession, inputs: Inputs) -> tuple[DataFrame, DataFrame]:
     return (
@@ -30,9 +33,19 @@ def _read(spark: SparkSession, source: Input) -> DataFrame:
     if source.format == "table":
         frame = spark.table(source.path)
     else:
-        options = (CSV_OPTIONS if source.format == "csv" else {}) | source.options
-        frame = spark.read.format(source.format).options(**options).load(source.path)
+        frame = spark.read.format(source.format).options(**reader_options(source)).load(*places(source))
     return shaped(spark, frame, source)
+
+
+def reader_options(source: Input) -> dict[str, str]:
+    """What the format wants by itself, and what the command line says of it. Kafka's path is its topic."""
+    by_itself = {"csv": CSV_OPTIONS, "kafka": {"subscribe": source.path}}
+    return by_itself.get(source.format, {}) | source.options
+
+
+def places(source: Input) -> list[str]:
+    """What the reader loads: nothing where the options say it all."""
+    return [] if source.format in NO_PATH else [source.path]
 
 
 def shaped(spark: SparkSession, frame: DataFrame, source: Input) -> DataFrame:

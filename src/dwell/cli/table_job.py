@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from dwell.cli.curve_file import FILE_NAME
+from dwell.cli.ending import work_ends_with_the_block
 from dwell.cli.output import files_for, must_be_free, whole_or_nothing
 from dwell.cli.progress import progress
 from dwell.cli.summary import PERCENTILES, Summary
@@ -33,18 +34,14 @@ def settle_tables(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
     must_be_free(files, args.out, args.overwrite)
     operations, events = read_tables(spark, inputs)
     outcomes = with_asked(settle(asking(operations), events, as_of=args.as_of))
-    with whole_or_nothing(files, args.out, overwrite=args.overwrite) as partial:
+    whole = whole_or_nothing(files, args.out, overwrite=args.overwrite)
+    with whole as partial, work_ends_with_the_block(spark):
         with progress(spark, "settling"):
             outcomes.write.parquet(f"{partial}/outcomes")
         with progress(spark, "summing up"):
             written = spark.read.parquet(f"{partial}/outcomes")
-            written.where("outcome = 'rejected'").drop("outcome", "finished_at", "waited_ms", "completed_by").coalesce(
-                1
-            ).write.parquet(f"{partial}/rejected")
-            waits = written.where("outcome = 'completed'").agg(
-                F.percentile_approx("waited_ms", [p / 100 for p in PERCENTILES], 10_000)
-            )
-            waited_ms = waits.collect()[0][0] or []
+            write_rejected(written, f"{partial}/rejected")
+            waited_ms = waits_of(written)
             ledger = identity(operations, written).collect()[0]
             events_in, events_set_aside = events.count(), set_aside(events).count()
         summary = Summary(
@@ -54,7 +51,7 @@ def settle_tables(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
             events=events_in,
             events_set_aside=events_set_aside,
             seconds=round(time.monotonic() - started, 3),
-            waited_ms={f"p{p}": ms for p, ms in zip(PERCENTILES, waited_ms, strict=False)},
+            waited_ms=waited_ms,
             as_of=None if args.as_of is None else args.as_of.isoformat(),
         )
         if args.curve:
@@ -71,3 +68,16 @@ def with_asked(outcomes: DataFrame) -> DataFrame:
     """Outcome, then what was asked, then the caller's own columns."""
     extras = [name for name in outcomes.columns if name not in OUTCOMES.names and name != ASKED]
     return outcomes.select(*OUTCOMES.names, f"{ASKED}.*", *(F.col(f"`{name}`") for name in extras))
+
+
+def write_rejected(outcomes: DataFrame, place: str) -> None:
+    """Those that could not be settled, without the columns that are null for all of them."""
+    rejected = outcomes.where("outcome = 'rejected'").drop("outcome", "finished_at", "waited_ms", "completed_by")
+    rejected.coalesce(1).write.parquet(place)
+
+
+def waits_of(outcomes: DataFrame) -> dict[str, int]:
+    """How long completed operations waited: `p50` and so on, in milliseconds; empty if there are none."""
+    shares = [p / 100 for p in PERCENTILES]
+    found = outcomes.where("outcome = 'completed'").agg(F.percentile_approx("waited_ms", shares, 10_000))
+    return {f"p{p}": ms for p, ms in zip(PERCENTILES, found.collect()[0][0] or [], strict=False)}

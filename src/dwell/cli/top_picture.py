@@ -21,6 +21,8 @@ GROWING = (
     "fired",
     "cascades",
 )
+# Those that are shown when they are zero too.
+ALWAYS = ("opened", "completed", "expired", "recorded", "fired")
 SIZES = ("watched", "delayed", "pending", "keys", "operations")
 SHARES = (0.5, 0.99, 0.999)
 BAR = 30
@@ -28,10 +30,10 @@ BAR = 30
 
 def picture(before: dict[str, Any], now: dict[str, Any]) -> str:
     seconds = max(now["at_s"] - before["at_s"], 1e-3)
-    earlier = {source["name"]: source for source in before["sources"]}
     parts = [f"pid {now['pid']}, {words.duration(1000 * seconds)} apart"]
-    for source in now["sources"]:
-        parts.append(_source(earlier.get(source["name"], source), source, seconds))
+    # By place: names may repeat.
+    for earlier, source in zip(before["sources"], now["sources"], strict=True):
+        parts.append(_source(earlier, source, seconds))
     return "\n\n".join(parts)
 
 
@@ -55,7 +57,7 @@ def _source(before: dict[str, Any], now: dict[str, Any], seconds: float) -> str:
 def _rates(before: dict[str, Any], now: dict[str, Any], seconds: float, indent: str = "  ") -> list[str]:
     lines = []
     for name in GROWING:
-        if name in now:
+        if name in now and (now[name] or name in ALWAYS):
             rate = round((now[name] - before[name]) / seconds)
             lines.append(f"{indent}{name:<10} {words.count(now[name]):>14} {words.count(rate):>12} /s")
     return lines

@@ -21,9 +21,9 @@ from dwell.report.svg import (
     label,
     linear,
     logarithmic_duration,
-    moment,
     path,
     picture,
+    stamp,
     time,
 )
 
@@ -37,6 +37,9 @@ FLOOR = HEIGHT - BOTTOM
 MARKED = (0.5, 0.9, 0.99, 0.999)
 BARS = 60
 
+# The room the name of a percentile takes.
+MARK_GAP, ROW = 52, 16
+
 
 def outcomes_over_time(figures: Figures) -> str:
     """Stacked bars: what became of the operations submitted in each stretch of time."""
@@ -48,7 +51,7 @@ def outcomes_over_time(figures: Figures) -> str:
     for i in range(bins):
         left, right = x.place(figures.start_ms + i * width_ms), x.place(figures.start_ms + (i + 1) * width_ms)
         below = 0
-        tip = f"{moment(figures.start_ms + i * width_ms, width_ms)}: " + ", ".join(
+        tip = f"{stamp(figures.start_ms + i * width_ms, width_ms)}: " + ", ".join(
             f"{words.count(figures.over_time[kind][i])} {kind}" for kind in KINDS if figures.over_time[kind][i]
         )
         for kind in KINDS:
@@ -60,7 +63,7 @@ def outcomes_over_time(figures: Figures) -> str:
                         "rect",
                         x=left,
                         y=top,
-                        width=max(right - left - 1, 0.5),
+                        width=_bar_width(left, right),
                         height=bottom - top,
                         class_=kind,
                         data_tip=tip,
@@ -82,9 +85,14 @@ def waits(figures: Figures) -> str:
     counts = np.diff(found.within(edges - 1))
     counts[0] += int(found.within(edges[:1] - 1)[0])
     x = logarithmic_duration(float(edges[0]), float(edges[-1]), LEFT, WIDTH - RIGHT)
-    y = linear(float(counts.max()), FLOOR, TOP + 22, compact)
+    marks = [x.place(found.percentile(share)) for share in MARKED]
+    rows = _mark_rows(marks)
+    # Edges are whole milliseconds, so the first bars are wider or narrower than the rest: a count is an area.
+    usual = np.log(edges[-1] / edges[0]) / min(BARS, len(counts))
+    heights = counts * usual / np.diff(np.log(edges))
+    y = linear(float(heights.max()), FLOOR, TOP + 20 + ROW * max(rows), compact)
     parts = [axes(x, y)]
-    for i, count in enumerate(counts.tolist()):
+    for i, (count, height) in enumerate(zip(counts.tolist(), heights.tolist(), strict=True)):
         left, right = x.place(float(edges[i])), x.place(float(edges[i + 1]))
         tip = f"{words.duration(int(edges[i]))} to {words.duration(int(edges[i + 1]))}: {words.count(count)}"
         if count:
@@ -92,25 +100,39 @@ def waits(figures: Figures) -> str:
                 element(
                     "rect",
                     x=left,
-                    y=y.place(count),
-                    width=max(right - left - 1, 0.5),
-                    height=FLOOR - y.place(count),
+                    y=y.place(height),
+                    width=_bar_width(left, right),
+                    height=FLOOR - y.place(height),
                     class_="completed",
                     data_tip=tip,
                 )
             )
-    parts += _percentile_marks([(share, x.place(found.percentile(share))) for share in MARKED])
+    parts += _percentile_marks(marks, rows)
     return picture("".join(parts), "How long completed operations waited")
 
 
-def _percentile_marks(marks: list[tuple[float, float]]) -> list[str]:
-    parts, last = [], -100.0
-    for share, at in marks:
-        parts.append(element("line", x1=at, x2=at, y1=TOP + 16, y2=FLOOR, class_="mark"))
-        # Where two are close the second one's name would cover the first: it goes below it.
-        y = TOP + 10 if at - last > 44 else TOP + 24
-        last = at if y == TOP + 10 else last
-        parts.append(label(at, y, f"p{100 * share:g}", "note"))
+def _bar_width(left: float, right: float) -> float:
+    """With a gap to the next one, unless the bars are so thin that gaps would be half of what is seen."""
+    return max(right - left - min(1.0, 0.12 * (right - left)), 0.5)
+
+
+def _mark_rows(places: list[float]) -> list[int]:
+    """A row for each name: the first where it covers no other."""
+    last: list[float] = []
+    rows = []
+    for at in places:
+        row = next((row for row, before in enumerate(last) if at - before >= MARK_GAP), len(last))
+        last[row:] = [at, *last[row + 1 :]]
+        rows.append(row)
+    return rows
+
+
+def _percentile_marks(places: list[float], rows: list[int]) -> list[str]:
+    parts = []
+    for share, at, row in zip(MARKED, places, rows, strict=True):
+        y = TOP + 10 + ROW * row
+        parts.append(element("line", x1=at, x2=at, y1=y + 4, y2=FLOOR, class_="mark"))
+        parts.append(label(min(at, WIDTH - MARK_GAP / 2), y, f"p{100 * share:g}", "note"))
     return parts
 
 
@@ -179,7 +201,7 @@ def pending_over_time(figures: Figures) -> str:
     for i, waiting in enumerate(figures.pending):
         at_ms = figures.start_ms + (i + 1) * width_ms
         line.append((x.place(at_ms), y.place(waiting)))
-        tip = f"{moment(at_ms, width_ms)}: {words.count(waiting)} waiting"
+        tip = f"{stamp(at_ms, width_ms)}: {words.count(waiting)} waiting"
         touch.append(element("circle", cx=line[-1][0], cy=line[-1][1], r=6, class_="touch", data_tip=tip))
     shape = path([*line, (line[-1][0], FLOOR), (line[0][0], FLOOR)], "area pending") + path(line, "line pending")
     return picture(axes(x, y) + shape + "".join(touch), "Operations waiting over time")

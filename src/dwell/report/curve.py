@@ -42,10 +42,22 @@ def curve_of(figures: Figures) -> Curve:
     # At risk at a wait: all that waited at least as long. An operation that ran out there was still at risk there.
     at_risk = np.cumsum((completed + expired)[used][::-1])[::-1]
     expires = np.cumprod(1 - completed[used] / at_risk)
-    shown = sorted({*range(0, len(used), max(1, len(used) // POINTS)), len(used) - 1})
+    # Evenly over the logarithm of the delay, which is how it is drawn.
+    wanted = np.geomspace(max(delays[0], 1), max(delays[-1], 1), POINTS)
+    shown = np.unique(np.append(np.searchsorted(delays, wanted).clip(max=len(used) - 1), [0, len(used) - 1]))
     points = [Point(0, 1.0), *(Point(int(delays[i]), float(expires[i])) for i in shown)]
     shortest: dict[float, int | None] = {}
     for alive in KEEP:
         enough = np.flatnonzero(1 - expires >= alive)
         shortest[alive] = int(delays[enough[0]]) if len(enough) else None
     return Curve(points, shortest)
+
+
+def finer(asked: Curve, figures: Figures) -> Curve:
+    """The curve that was asked for, with every wait that the outcomes know: those up to the one delay all had."""
+    own = curve_of(figures).points
+    if len(figures.delays) != 1 or not own:
+        return asked
+    chosen_ms = figures.delays[0][0]
+    beyond = [point for point in asked.points if point.delay_ms > chosen_ms]
+    return Curve([*(point for point in own if point.delay_ms <= chosen_ms), *beyond], asked.shortest)

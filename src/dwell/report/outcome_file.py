@@ -30,9 +30,8 @@ def open_outcomes(place: str) -> Any:
     try:
         return _checked(dataset.dataset([str(file) for file in files], format="parquet"), place)
     except ArrowInvalid as error:
-        raise InvalidArgument(
-            f"{place} holds a file that is no whole Parquet file: {str(error).splitlines()[0]}"
-        ) from error
+        why = str(error).splitlines()[0].rpartition("Could not open ")[2]
+        raise InvalidArgument(f"{place} holds a file that is no whole Parquet file: {why}") from error
 
 
 def _checked(rows: Any, place: str) -> Any:

@@ -7,9 +7,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from dwell.report import chart, words
-from dwell.report.curve import Curve, Point, curve_of
+from dwell.report.curve import Curve, Point, curve_of, finer
 from dwell.report.figures import KINDS
-from dwell.report.svg import DAY, moment
+from dwell.report.svg import day
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ def page(figures: Figures, *, title: str, source: str, asked: Curve | None = Non
     """The HTML. `asked`: a curve that knows what lies beyond the chosen timeout, as `dwell curve` makes it."""
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     script = files(__package__).joinpath("page.js").read_text(encoding="utf-8")
-    curve = asked or curve_of(figures)
+    curve = curve_of(figures) if asked is None else finer(asked, figures)
     chosen_ms = figures.delays[0][0] if figures.delays else None
     sections = [
         _section(
@@ -83,7 +83,7 @@ def _identity(figures: Figures) -> str:
 
 def _span(figures: Figures) -> str:
     end_ms = figures.start_ms + len(figures.pending) * figures.bin_ms
-    days = dict.fromkeys(moment(at_ms, DAY) for at_ms in (figures.start_ms, end_ms))
+    days = dict.fromkeys((day(figures.start_ms), day(end_ms)))
     return f"{' to '.join(days)}, {words.duration(end_ms - figures.start_ms)}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 # (milliseconds, one letter or two): the largest unit comes first.
 UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
@@ -23,17 +25,15 @@ def share(part: float, whole: float) -> str:
 
 
 def duration(ms: float) -> str:
-    """`850 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`: at most two units."""
+    """`850 ms`, `4.2 s`, `3 min 20 s`, `2 d 4 h`: at most two units, the smaller one rounded."""
     if ms < 1000:
         return f"{round(ms)} ms"
     if ms < 10_000:
         return f"{ms / 1000:.1f}".removesuffix(".0") + " s"
-    left = round(ms / 1000) * 1000
-    for i, (unit, name) in enumerate(UNITS):
+    finest = next((smaller for (unit, _), (smaller, _) in pairwise(UNITS) if ms >= unit), 1000)
+    left = round(ms / finest) * finest
+    for (unit, name), (smaller, smaller_name) in pairwise(UNITS):
         if left >= unit:
-            text = f"{left // unit} {name}"
-            if i + 1 < len(UNITS) and left % unit >= UNITS[i + 1][0]:
-                smaller, smaller_name = UNITS[i + 1]
-                text += f" {left % unit // smaller} {smaller_name}"
-            return text
-    raise AssertionError(ms)
+            rest = left % unit // smaller
+            return f"{left // unit} {name}" + (f" {rest} {smaller_name}" if rest else "")
+    return f"{left // 1000} s"

