@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dwell.spark import SettleOptions, settle
 from dwell.spark.stream.plan import PROVIDER, ROCKSDB
+from tests.spark.quick import QUICK_START
 from tests.spark.stream.feed import Feed
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ def session(master: str, more: dict[str, str] | None = None) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
-        # Most of a short life goes into Java compiling itself: the quick compiler only.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.executor.extraJavaOptions": QUICK_START,
         PROVIDER: ROCKSDB,
         **(more or {}),
     }

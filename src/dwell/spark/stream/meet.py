@@ -63,7 +63,7 @@ def fold(
     events = where(events, ints(events, "at") < until)
     needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
     needs = where(needs, ints(needs, "deadline") >= until - linger_ms)
-    needs = needs.take(pa.array(distinct(ints(needs, "hash"), ints(needs, "tag"), ints(needs, "no"))))
+    needs = unrepeated(needs, "hash", "tag", "no")
     line = Timeline(known.keys, events)
     # A need of a volume is never done: each further rise counts.
     met = np.where(flags(needs, "volume"), NEVER, met_times(line, needs))
@@ -92,6 +92,12 @@ def distinct(*columns: Ints) -> Ints:
     for column in columns:
         changes[1:] |= column[order][1:] != column[order][:-1]
     return np.sort(order[changes])
+
+
+def unrepeated(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:
+    """The first row of each combination of values in these columns of integers."""
+    rows = distinct(*(ints(batch, name) for name in names))
+    return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
 
 
 def _met(needs: pa.RecordBatch, met: Ints, since: int) -> pa.RecordBatch:
