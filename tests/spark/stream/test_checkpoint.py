@@ -61,8 +61,7 @@ def test_what_waits_can_be_read_with_what_it_has_so_far(streams: SparkSession, t
         [Event("k", 20, 4), Event("k", 30, 7), Event("l", 200)],
     )
     # The watermark comes to 95: what happened later is not decided yet.
-    feed.add([Wait("later", [Need("k", 1)], 5, 150)], [Event("x", 150)])
-    feed.add([Wait("mover", [Need("x")], 1000, 100)], [Event("x", 100)])
+    feed.add([Wait("later", [Need("k", 1)], 5, 150), Wait("mover", [Need("x")], 1000, 100)], [Event("x", 100)])
     checkpoint = str(tmp_path / "checkpoint")
     finish(start(streams, feed, tmp_path, replace(OPTIONS, lateness=timedelta(milliseconds=55))))
     waiting = {row.op_id: row for row in pending(streams, checkpoint).collect()}

@@ -12,7 +12,7 @@ import pytest
 from dwell.ledger import Event, Need, Wait
 from dwell.spark import SettleOptions
 from dwell.spark.stream.journal import SHORT_LOG
-from tests.spark.stream.feed import Feed, outcomes
+from tests.spark.stream.feed import END_MS, Feed, outcomes
 from tests.spark.stream.query import OPTIONS, finish, start, wait_for
 
 if TYPE_CHECKING:
@@ -28,15 +28,21 @@ WORK = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbT
 
 def test_a_key_is_forgotten_after_its_time(streams: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in")
-    hour_ms = 3_600_000
-    feed.add([Wait("first", [Need("idle", 7)], 10, 0)], [Event("idle", 0, 7), Event("busy", 0, 7)])
+    late_ms = 2 * 3_600_000
     # Keys are forgotten when a snapshot is written, which takes a log of some length.
-    many = [Event(f"k{number}", 2 * hour_ms, 1) for number in range(SHORT_LOG + 1)]
-    feed.add([Wait("mover", [Need("k1")], 0, 2 * hour_ms)], [Event("busy", 2 * hour_ms - 100, 8), *many])
+    many = [Event(f"k{number}", late_ms, 1) for number in range(SHORT_LOG)]
     feed.add(
-        [Wait("one", [Need("idle", 7)], 10, 2 * hour_ms + 50), Wait("two", [Need("busy", 8)], 10, 2 * hour_ms + 50)], []
+        [Wait("first", [Need("idle", 7)], 10, 0), Wait("mover", [Need("k1")], 0, late_ms)],
+        [Event("idle", 0, 7), Event("busy", 0, 7), Event("busy", late_ms - 100, 8), *many],
     )
-    feed.end()
+    feed.add(
+        [
+            Wait("one", [Need("idle", 7)], 10, late_ms + 50),
+            Wait("two", [Need("busy", 8)], 10, late_ms + 50),
+            Wait("end", [Need("end")], 0, END_MS),
+        ],
+        [Event("other", END_MS)],
+    )
     options = replace(OPTIONS, shards=1, forget_keys_after=timedelta(hours=1))
     finish(start(streams, feed, tmp_path, options))
     said = {one.op_id: one.outcome for one in outcomes(streams.read.parquet(str(tmp_path / "outcomes")))}

@@ -82,7 +82,7 @@ def test_in_silence_deadlines_pass_by_the_wall_clock(streams: SparkSession, tmp_
         ],
         [Event("k", now_ms)],
     )
-    options = SettleOptions(shards=2, idle_after=timedelta(seconds=2), late_events=True)
+    options = SettleOptions(shards=2, idle_after=timedelta(seconds=3), late_events=True)
     query = start(streams, feed, tmp_path, options, every="1 second")
     try:
         settled = wait_for(query, lambda figures: figures.pending == 1)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dwell.ledger.reason import Reason
 from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
-from dwell.spark.stream.meet import distinct, unrepeated
+from dwell.spark.stream.meet import distinct, repeated, unrepeated
 from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, empty, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
 
@@ -116,10 +116,7 @@ def _first(ops: pa.RecordBatch, known: pa.RecordBatch) -> Mask:
     """Which own their op_id: no other content under it came first."""
     owners = known.column("hash").filter(known.column("owner"))
     first = ~among(ops.column("hash"), owners)
-    hashes = ints(ops, "hash")
-    order = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-    rivals = np.unique(np.concatenate([order[same], order[same + 1]]))
+    rivals = repeated(ints(ops, "hash"))
     best: dict[int, tuple[tuple[object, ...], int]] = {}
     for place, row in zip(rivals.tolist(), ops.take(pa.array(rivals)).to_pylist(), strict=True):
         entry = _content(row), place
@@ -156,18 +153,16 @@ def _done(ops: pa.RecordBatch, met: pa.RecordBatch) -> tuple[Ints, Ints]:
 
 def _rows(ops: pa.RecordBatch, met: pa.RecordBatch) -> Ints:
     """The row in `ops` each MET row belongs to, or -1. Several contents under one hash are told apart by their tag."""
-    hashes, tags = ints(ops, "hash"), ints(ops, "tag")
+    asked = np.flatnonzero(among(ops.column("hash"), met.column("hash")))
+    hashes, tags = ints(ops, "hash")[asked], ints(ops, "tag")[asked]
     order = np.lexsort((tags, hashes))
-    rank = np.zeros(len(order), np.int64)
-    rank[1:] = np.cumsum(hashes[order][1:] != hashes[order][:-1])
-    most = int(np.bincount(rank).max(initial=0)) if len(order) else 0
-    start = np.searchsorted(hashes[order], ints(met, "hash"))
+    hashes, tags = hashes[order], tags[order]
+    start, end = (np.searchsorted(hashes, ints(met, "hash"), side) for side in ("left", "right"))
     found = np.full(met.num_rows, -1)
-    for step in range(most):
+    for step in range(int((end - start).max(initial=0))):
         place = np.minimum(start + step, len(order) - 1)
-        there = order[place]
-        hit = (hashes[there] == ints(met, "hash")) & (tags[there] == ints(met, "tag"))
-        found = np.where(hit, there, found)
+        hit = (start + step < end) & (tags[place] == ints(met, "tag"))
+        found = np.where(hit, asked[order[place]], found)
     return found
 
 

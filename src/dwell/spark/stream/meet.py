@@ -84,14 +84,26 @@ def first_met(line: Timeline, needs: pa.RecordBatch) -> Ints:
     return np.where(met <= ints(needs, "deadline"), met, NEVER)
 
 
+def repeated(values: Ints) -> Ints:
+    """Where a value stands that occurs more than once. Costs one sort, without an order to go with it, if there is
+    none."""
+    ordered = np.sort(values)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(values, twice)) if len(twice) else np.zeros(0, np.int64)
+
+
 def distinct(*columns: Ints) -> Ints:
     """The first row of each combination of values, in order."""
-    order = np.lexsort(columns[::-1])
-    changes = np.zeros(len(order), np.bool_)
-    changes[:1] = True
-    for column in columns:
-        changes[1:] |= column[order][1:] != column[order][:-1]
-    return np.sort(order[changes])
+    doubtful = repeated(columns[0])
+    rest = [column[doubtful] for column in columns]
+    order = np.lexsort(rest[::-1])
+    again = np.ones(len(order), np.bool_)
+    again[:1] = False
+    for column in rest:
+        again[1:] &= column[order][1:] == column[order][:-1]
+    once = np.ones(len(columns[0]), np.bool_)
+    once[doubtful[order[again]]] = False
+    return np.flatnonzero(once)
 
 
 def unrepeated(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:
