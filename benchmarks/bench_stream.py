@@ -218,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     spark = session()
     warm_up(spark, asked.slow_rows)
     print("rows a second, by the clock and by processor time")
-    print(f"{'pending':>9} keys {'settle':>17} {'outer join':>17} {'ratio':>11} {'per key':>17}")
+    print(f"{'pending':>9} keys {'settle':>17} {'outer join':>17} {'ratio':>11} {'per key':>8}")
     first: Speed | None = None
     sizes = [int(size) // part for size in asked.pending.split(",")]
     for pending, keys in [*((size, 1) for size in sizes), (sizes[0], 3)]:
@@ -236,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     root / "few", operations=asked.slow_rows // 3, keys=1, pending=min(pending, 10_000), batches=1
                 )
                 slow = measure(spark, root / "few", few, per_key)
-                line += f" {join} {ours.wall / join.wall:>5.1f} {ours.cpu / join.cpu:>5.1f} {slow}"
+                line += f" {join} {ours.wall / join.wall:>5.1f} {ours.cpu / join.cpu:>5.1f} {slow.wall:>8,.0f}"
             print(f"{line}   {ours.wall / first.wall:.0%} {ours.cpu / first.cpu:.0%} of the first line", flush=True)
     for keys in (1, 3):
         with tempfile.TemporaryDirectory() as name:
