@@ -49,6 +49,7 @@ def test_options_change_safely_or_are_refused_before_any_harm(streams: SparkSess
     assert Counter(outcomes(streams.read.parquet(str(tmp_path / "outcomes")))) == Counter(replay(waits, events))
 
 
+@pytest.mark.slow
 def test_what_waits_can_be_read_with_what_it_has_so_far(streams: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in")
     feed.add(

@@ -46,7 +46,7 @@ def kill_loop(spark: SparkSession, root: Path, *, kills: int, files: int, seed: 
 
 
 def test_a_handful_of_kills_changes_nothing(streams: SparkSession, tmp_path: Path) -> None:
-    assert kill_loop(streams, tmp_path, kills=3, files=4, seed=46) == 3
+    assert kill_loop(streams, tmp_path, kills=2, files=3, seed=1) == 2
 
 
 @pytest.mark.slow
