@@ -11,6 +11,8 @@ The same files go, one of each kind a micro-batch, through
 and each is asked for the time its micro-batches took, after one that brings what is pending, and for the processor time
 of Spark and its workers, which other work on the machine does not change. A need and an event are one row each. The
 peers do less: they know neither levels, nor several keys, nor late rows, and are silent when their inputs are.
+
+Last comes what RocksDB has on disk for each pending operation, once it has compacted.
 """
 
 from __future__ import annotations
@@ -37,10 +39,12 @@ from dwell.spark.stream.plan import PROVIDER, ROCKSDB
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 LATENESS = "1 second"
 BATCHES = 6
+STATE_STORE = "spark.sql.streaming.stateStore.rocksdb"
 
 
 def settled(operations: DataFrame, events: DataFrame) -> DataFrame:
@@ -129,7 +133,7 @@ class Speed(NamedTuple):
         return f"{self.wall:>8,.0f} {self.cpu:>8,.0f}"
 
 
-def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFrame, DataFrame], DataFrame]) -> Speed:
+def start(spark: SparkSession, root: Path, peer: Callable[[DataFrame, DataFrame], DataFrame]) -> StreamingQuery:
     def stream(name: str) -> DataFrame:
         schema = spark.read.parquet(str(root / name)).schema
         return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(root / name))
@@ -137,15 +141,33 @@ def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFram
     out = root / peer.__name__
     writer = peer(stream("operations"), stream("events")).writeStream.trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(out / "checkpoint")).format("parquet")
-    query = writer.option("path", str(out / "outcomes")).start()
+    return writer.option("path", str(out / "outcomes")).start()
+
+
+def measure(spark: SparkSession, root: Path, rows: int, peer: Callable[[DataFrame, DataFrame], DataFrame]) -> Speed:
+    query = start(spark, root, peer)
     # The first batch brings what is pending. Those after the last only pass deadlines; they count.
-    commits = out / "checkpoint" / "commits" / "0"
+    commits = root / peer.__name__ / "checkpoint" / "commits" / "0"
     while not commits.exists() and query.isActive:
         time.sleep(0.01)
     before = cpu_seconds()
     query.awaitTermination()
     spent = sum(progress.durationMs["triggerExecution"] for progress in query.recentProgress if progress.batchId > 0)
     return Speed(rows / spent * 1000, rows / (cpu_seconds() - before))
+
+
+def footprint(spark: SparkSession, root: Path, pending: int, keys: int) -> float:
+    """Bytes of RocksDB's files for each pending operation, with nothing in them that is no longer needed."""
+    spark = spark.newSession()
+    spark.conf.set(PROVIDER, ROCKSDB)
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    spark.conf.set(f"{STATE_STORE}.changelogCheckpointing.enabled", "false")
+    spark.conf.set(f"{STATE_STORE}.compactOnCommit", "true")
+    stream_load.write(root, operations=60, keys=keys, pending=pending, batches=2)
+    query = start(spark, root, settled)
+    query.awaitTermination()
+    last = query.recentProgress[-1]
+    return sum(int(operator.customMetrics["rocksdbSstFileSize"]) for operator in last.stateOperators) / pending
 
 
 def warm_up(spark: SparkSession, slow_rows: int) -> None:
@@ -177,7 +199,7 @@ def session() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .config(f"{STATE_STORE}.changelogCheckpointing.enabled", "true")
         .config(PROVIDER, ROCKSDB)
         .getOrCreate()
     )
@@ -196,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     spark = session()
     warm_up(spark, asked.slow_rows)
     print("rows a second, by the clock and by processor time")
-    print(f"{'pending':>9} keys {'settle':>17} {'outer join':>17} {'ratio':>11} {'per key':>17}")
+    print(f"{'pending':>9} keys {'settle':>17} {'outer join':>17} {'ratio':>11} {'per key':>8}")
     first: Speed | None = None
     sizes = [int(size) // part for size in asked.pending.split(",")]
     for pending, keys in [*((size, 1) for size in sizes), (sizes[0], 3)]:
@@ -214,8 +236,12 @@ def main(argv: Sequence[str] | None = None) -> None:
                     root / "few", operations=asked.slow_rows // 3, keys=1, pending=min(pending, 10_000), batches=1
                 )
                 slow = measure(spark, root / "few", few, per_key)
-                line += f" {join} {ours.wall / join.wall:>5.1f} {ours.cpu / join.cpu:>5.1f} {slow}"
+                line += f" {join} {ours.wall / join.wall:>5.1f} {ours.cpu / join.cpu:>5.1f} {slow.wall:>8,.0f}"
             print(f"{line}   {ours.wall / first.wall:.0%} {ours.cpu / first.cpu:.0%} of the first line", flush=True)
+    for keys in (1, 3):
+        with tempfile.TemporaryDirectory() as name:
+            size = footprint(spark, Path(name) / "load", 100_000 // part, keys)
+            print(f"{size:.0f} bytes on disk for each pending operation with {keys} key{'s' * (keys > 1)}", flush=True)
     spark.stop()
 
 

@@ -1,4 +1,5 @@
-"""`python -m tests.spark.stream.cluster_job ROOT`: `job.py` on two executors that get dwell as a zip file."""
+"""`python -m tests.spark.stream.cluster_job ROOT`: `job.py`, into Parquet only, on two executors that get dwell as a
+zip file."""
 
 from __future__ import annotations
 
@@ -8,10 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-
 import dwell
-from tests.spark.stream.job import main
+from tests.spark.stream.job import session, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,11 +31,10 @@ if __name__ == "__main__":
     root = Path(sys.argv[1])
     package = Path(dwell.__file__).parent
     packed = shutil.make_archive(str(root / "dwell"), "zip", package.parent, package.name)
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.submit.pyFiles", packed)
     # Executors shall not find dwell by way of our own path.
-    builder = builder.config("spark.executorEnv.PYTHONPATH", "").config("spark.executorEnv.DWELL_REFERENCE", "1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = builder.getOrCreate()
+    apart = {"spark.executorEnv.PYTHONPATH": "", "spark.executorEnv.DWELL_REFERENCE": "1"}
+    spark = session("local-cluster[2,1,1024]", {"spark.submit.pyFiles": packed, **apart})
     for row in spark.range(0, 2, 1, 2).mapInArrow(where_dwell_is, "path string").collect():
         print("executor has", row.path, flush=True)
-    main(root, "parquet", "local-cluster[2,1,1024]")
+    start(spark, root, "parquet").awaitTermination()
+    spark.stop()

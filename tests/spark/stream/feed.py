@@ -8,13 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
-from dwell.ledger import Event, Outcome, Wait
+from dwell.ledger import Event, Need, Outcome, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+
+# After all else that happens.
+END_MS = 10**9
 
 _NEEDS = pa.list_(pa.struct([("key", pa.string()), ("level", pa.int64())]))
 _OPS = pa.schema(
@@ -58,6 +61,10 @@ class Feed:
             hidden = path.with_name(f".{path.name}")
             pq.write_table(pa.Table.from_pylist(rows, schema), hidden)
             hidden.rename(path)
+
+    def end(self) -> None:
+        """Rows that move the watermark past all others; the operation `end` stays pending."""
+        self.add([Wait("end", [Need("end")], 0, END_MS)], [Event("other", END_MS)])
 
     def read(self, spark: SparkSession) -> tuple[DataFrame, DataFrame]:
         """With watermarks of Spark's own, which must not matter."""

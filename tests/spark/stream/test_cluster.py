@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,8 @@ import pytest
 
 from dwell.ledger import replay
 from tests.spark.stream.feed import outcomes
-from tests.spark.stream.test_stream import write_history
+from tests.spark.stream.long_history import write_history
+from tests.spark.stream.victim import EXECUTORS, Victim
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def test_two_executors_settle_with_the_library_shipped_as_a_zip(streams: SparkSession, tmp_path: Path) -> None:
+def test_two_executors_settle_with_the_library_shipped_as_a_zip_and_one_of_them_killed(
+    streams: SparkSession, tmp_path: Path
+) -> None:
     waits, events = write_history(tmp_path, 3, 2)
-    job = subprocess.run(
-        [sys.executable, "-m", "tests.spark.stream.cluster_job", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert job.returncode == 0, job.stderr[-4000:]
-    assert len(set(re.findall(r"executor has .*dwell\.zip/dwell/__init__\.py in (\d+)", job.stdout))) == 2
-    said = streams.read.parquet(str(tmp_path / "outcomes"))
+    job = Victim(tmp_path, "cluster_job")
+    assert job.wait_for_steps(3)
+    assert job.kill_some(EXECUTORS, most=1) == 1
+    job.wait_for_end()
+    found = re.findall(r"executor has .*dwell\.zip/dwell/__init__\.py in (\d+)", job.log.read_text())
+    assert len(set(found)) == 2
+    said = streams.read.parquet(str(tmp_path / "parquet" / "outcomes"))
     assert Counter(outcomes(said)) == Counter(replay(waits, events))

@@ -194,7 +194,14 @@ def test_terms_other_than_shards_may_change_on_the_way() -> None:
         rows = arrivals(rng, waits, events, 5)
         said = []
         for part in range(4):
-            shards.terms = replace(shards.terms, lateness_ms=rng.randint(5, 50), late_events=rng.random() < 0.5)
-            said += shards.batch(*split(rows[part * len(rows) // 4 : (part + 1) * len(rows) // 4]))
+            shards.terms = replace(
+                shards.terms,
+                lateness_ms=rng.randint(5, 50),
+                idle_after_ms=rng.randint(5, 50),
+                forget_keys_after_ms=rng.choice((None, 10**15)),
+                late_events=rng.random() < 0.5,
+            )
+            said += shards.batch(*split(rows[part * len(rows) // 4 : (part + 1) * len(rows) // 4]), now_ms=part * 100)
+        shards.terms = replace(shards.terms, idle_after_ms=10)
         said += shards.batch([], [], FAR_MS) + shards.batch([], [], FAR_MS + 10)
         assert Counter(said) == Counter(replay(waits, events)), f"seed {seed}"

@@ -1,151 +1,107 @@
-"""Streams through Spark: equal to `replay`, row for row, with restarts, silence and late rows."""
+"""Streams through Spark: equal to `replay`, row for row, with a restart, figures on the way, silence and late rows."""
 
 from __future__ import annotations
 
+import io
 import time
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from prometheus_client import CollectorRegistry
 
 from dwell.errors import InvalidArgument
 from dwell.ledger import Event, Need, Wait, replay
-from dwell.spark import SettleOptions, settle
-from dwell.spark.stream.listener import Figures
-from dwell.spark.stream.pending import pending
-from tests.spark.stream.feed import Feed, outcomes
-from tests.spark.stream.test_shards import arrivals, history, split, time_of
+from dwell.spark import SettleOptions, export_figures, pending, print_figures, settle
+from tests.spark.stream.feed import END_MS, Feed, outcomes
+from tests.spark.stream.long_history import long_history
+from tests.spark.stream.query import OPTIONS, finish, start, wait_for
+from tests.spark.stream.test_shards import arrivals, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = pytest.mark.spark
 
-OPTIONS = SettleOptions(lateness=timedelta(milliseconds=5), shards=3, idle_after=None, remember=timedelta(days=1))
-END_MS = 10**9
-
-
-def start(
-    spark: SparkSession, feed: Feed, root: Path, options: SettleOptions = OPTIONS, every: str | None = None
-) -> StreamingQuery:
-    """Into Parquet; started again it goes on where it was."""
-    writer = settle(*feed.read(spark), options=options).writeStream.format("parquet")
-    writer = writer.option("path", str(root / "outcomes")).option("checkpointLocation", str(root / "checkpoint"))
-    writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
-    return writer.start()
-
-
-def finish(query: StreamingQuery) -> StreamingQuery:
-    """Waits until everything that was there is settled."""
-    query.awaitTermination()
-    return query
-
-
-def wait_for(query: StreamingQuery, holds: Callable[[Figures], bool]) -> Figures:
-    """The first micro-batch whose figures are as wanted."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        assert query.isActive, query.exception()
-        for progress in query.recentProgress:
-            figures = Figures.of(progress)
-            if figures is not None and holds(figures):
-                return figures
-        time.sleep(0.1)
-    raise AssertionError(f"not in time: {query.lastProgress}")
-
-
-def long_history(seed: int, size: int) -> tuple[list[Wait], list[Event]]:
-    """Many small histories on the same keys at the same time, with op_ids of their own."""
-    rng = Random(seed)
-    waits: list[Wait] = []
-    events: list[Event] = []
-    for number in range(size):
-        some_waits, some_events = history(rng, 12)
-        waits += [wait._replace(op_id=wait.op_id and f"{number}-{wait.op_id}") for wait in some_waits]
-        events += some_events
-    # Those at the ends of time would leave no time for an end of the stream.
-    return [wait for wait in waits if _is_near(wait)], [event for event in events if _is_near(event)]
-
-
-def write_history(root: Path, seed: int, files: int) -> tuple[list[Wait], list[Event]]:
-    """A long history as files to be read one by one, and a last one that moves the watermark past all of it."""
-    waits, events = long_history(seed, 40)
-    rows = arrivals(Random(seed), waits, events, 5)
-    feed = Feed(root / "in")
-    for part in range(files):
-        feed.add(*split(rows[part * len(rows) // files : (part + 1) * len(rows) // files]))
-    feed.add([Wait("end", [Need("end")], 0, END_MS)], [Event("other", END_MS)])
-    return waits, events
-
-
-def _is_near(row: Wait | Event) -> bool:
-    at_ms = time_of(row)
-    return at_ms is None or abs(at_ms) < END_MS // 2
-
 
 def test_a_history_cut_into_batches_and_restarted_settles_as_replay_does(streams: SparkSession, tmp_path: Path) -> None:
-    rng = Random(7)
     waits, events = long_history(7, 60)
-    rows = arrivals(rng, waits, events, 5)
+    rows = arrivals(Random(7), waits, events, 5)
     feed = Feed(tmp_path / "in")
-    for part in range(5):
-        feed.add(*split(rows[part * len(rows) // 5 : (part + 1) * len(rows) // 5]))
-        if part == 2:
-            finish(start(streams, feed, tmp_path))
-    feed.add([Wait("end", [Need("end")], 0, END_MS)], [Event("other", END_MS)])
-    query = finish(start(streams, feed, tmp_path))
+    printed, registry = io.StringIO(), CollectorRegistry()
+    listeners = [print_figures(printed), export_figures(registry)]
+    for listener in listeners:
+        streams.streams.addListener(listener)
+    try:
+        for part in range(4):
+            feed.add(*split(rows[part * len(rows) // 4 : (part + 1) * len(rows) // 4]))
+            if part == 1:
+                finish(start(streams, feed, tmp_path))
+        feed.end()
+        query = finish(start(streams, feed, tmp_path))
+        eventually(lambda: printed.getvalue().count("\n") == 5)
+        eventually(lambda: registry.get_sample_value("dwell_pending", {"query": query.id}) == 1)
+    finally:
+        for listener in listeners:
+            streams.streams.removeListener(listener)
     said = streams.read.parquet(str(tmp_path / "outcomes"))
     assert said.where("op_id is not null and note != 'about ' || op_id").count() == 0
     expected = Counter(replay(waits, events))
     assert Counter(outcomes(said)) == expected
-    assert query.lastProgress is not None
-    figures = Figures.of(query.lastProgress)
-    assert figures is not None
-    assert (figures.pending, figures.watermark_ms) == (1, END_MS - 5)
-    (row,) = pending(streams, str(tmp_path / "checkpoint")).collect()
-    assert (row.op_id, [tuple(need) for need in row.needs]) == ("end", [("end", None, None)])
+
+    last = dict(pair.split("=") for pair in printed.getvalue().splitlines()[-1].split())
+    assert (last["query"], last["batch"], last["pending"]) == (query.id, "4", "1")
+    assert int(last["watermark_ms"]) == END_MS - 5
+    assert int(last["state_bytes"]) > 0
+    kinds = Counter(one.outcome for one in expected.elements())
+    for kind in ("completed", "expired", "rejected"):
+        assert registry.get_sample_value(f"dwell_{kind}_total", {"query": query.id}) == kinds[kind] > 0
 
 
-def test_other_shards_over_a_checkpoint_are_refused_before_any_harm(streams: SparkSession, tmp_path: Path) -> None:
-    feed = Feed(tmp_path / "in")
-    feed.add([Wait("a", [Need("k")], 10, 0)], [Event("k", 5)])
-    finish(start(streams, feed, tmp_path))
-    feed.add([Wait("end", [Need("end")], 0, END_MS)], [Event("other", END_MS)])
-    with pytest.raises(StreamingQueryException, match="shards is 5, but the checkpoint was started with 3"):
-        finish(start(streams, feed, tmp_path, SettleOptions(shards=5, idle_after=None)))
-    finish(start(streams, feed, tmp_path))
-    assert [(one.op_id, one.outcome) for one in outcomes(streams.read.parquet(str(tmp_path / "outcomes")))] == [
-        ("a", "completed")
-    ]
+def eventually(holds: Callable[[], bool]) -> None:
+    """Listeners hear of a micro-batch some time after it."""
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_in_silence_deadlines_pass_by_the_wall_clock(streams: SparkSession, tmp_path: Path) -> None:
     now_ms = int(time.time() * 1000)
     feed = Feed(tmp_path / "in")
     feed.add(
-        [Wait("kept", [Need("k")], 60_000, now_ms), Wait("missed", [Need("n")], 1_000, now_ms)],
+        [
+            Wait("kept", [Need("k")], 60_000, now_ms),
+            Wait("missed", [Need("n")], 1_000, now_ms),
+            Wait("open", [Need("k"), Need("o")], 3_600_000, now_ms),
+        ],
         [Event("k", now_ms)],
     )
-    options = SettleOptions(shards=2, idle_after=timedelta(seconds=2), late_events=True)
+    options = SettleOptions(shards=2, idle_after=timedelta(seconds=3), late_events=True)
     query = start(streams, feed, tmp_path, options, every="1 second")
     try:
-        settled = wait_for(query, lambda figures: figures.pending == 0)
-        # Now both are late: an event for the one that expired, and one that changes nothing.
-        feed.add([], [Event("n", now_ms + 10), Event("z", now_ms)])
+        settled = wait_for(query, lambda figures: figures.pending == 1)
+        # Now all are late: an event for the one that expired, one that changes nothing, and an operation.
+        feed.add([Wait("slow", [Need("k")], 10, now_ms)], [Event("n", now_ms + 10), Event("z", now_ms)])
         wait_for(query, lambda figures: figures.late == 2)
+        wait_for(query, lambda figures: figures.rejected == 1)
+        waiting = pending(streams, str(tmp_path / "checkpoint")).collect()
     finally:
         query.stop()
     assert settled.watermark_ms > now_ms + 1_000
-    rows = {row.op_id: row for row in streams.read.parquet(str(tmp_path / "outcomes")).where("late is null").collect()}
-    assert {op_id: row.outcome for op_id, row in rows.items()} == {"kept": "completed", "missed": "expired"}
-    late = streams.read.parquet(str(tmp_path / "outcomes")).where("late is not null").collect()
+    assert [(row.op_id, [need.met_at is None for need in row.needs]) for row in waiting] == [("open", [False, True])]
+    said = streams.read.parquet(str(tmp_path / "outcomes"))
+    assert {(one.op_id, one.outcome, one.reason) for one in outcomes(said.where("late is null"))} == {
+        ("kept", "completed", None),
+        ("missed", "expired", None),
+        ("slow", "rejected", f"submitted_at is older than the allowed lateness: {now_ms}"),
+    }
+    late = said.where("late is not null").collect()
     assert {(row.late.key, row.late.outcome, row.op_id, row.outcome) for row in late} == {
         ("n", "expired", "missed", "completed"),
         ("z", None, None, None),
@@ -153,13 +109,19 @@ def test_in_silence_deadlines_pass_by_the_wall_clock(streams: SparkSession, tmp_
 
 
 def test_a_table_beside_a_stream_is_refused(streams: SparkSession, tmp_path: Path) -> None:
-    operations, _ = Feed(tmp_path / "in").read(streams)
-    table = streams.createDataFrame([], "key string, at timestamp, level bigint")
-    with pytest.raises(InvalidArgument, match="events is a table"):
-        settle(operations, table)
+    operations, events = Feed(tmp_path / "in").read(streams)
+    with pytest.raises(InvalidArgument, match="events is a table and the other input a stream"):
+        settle(operations, streams.createDataFrame([], events.schema))
+    with pytest.raises(InvalidArgument, match="operations is a table and the other input a stream"):
+        settle(streams.createDataFrame([], operations.schema), events)
 
 
 def test_without_rocksdb_the_setting_is_named(streams: SparkSession, tmp_path: Path) -> None:
     session = streams.newSession()
     with pytest.raises(InvalidArgument, match="providerClass"):
         settle(*Feed(tmp_path / "in").read(session))
+
+
+def test_as_of_is_for_tables(streams: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="as_of is for tables"):
+        settle(*Feed(tmp_path / "in").read(streams), as_of=datetime(2026, 1, 1), options=OPTIONS)

@@ -7,6 +7,7 @@ meet.py     stage 1, by key: which needs were met between two watermarks
 decide.py   stage 2, by operation: which operations that settles
 journal.py  what a shard keeps: a snapshot and a log of what came since
 keys.py, operations.py   one shard of each stage for one micro-batch: rows in, decisions out, journal kept
+spread.py   what the shards are called, so that they spread evenly over Spark's partitions
 pack.py     rows to shards before the shuffle, outcomes back to rows after it
 plan.py     the streaming query made of these
 """

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dwell.ledger.reason import Reason
 from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
-from dwell.spark.stream.meet import distinct
+from dwell.spark.stream.meet import distinct, repeated, unrepeated
 from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, empty, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
 
@@ -39,15 +39,38 @@ class Operations(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """One entry for each operation asked about: its outcome, and since when it has it (NEVER: it has none yet)."""
+    """One entry for each operation asked about.
+
+    `instant` is when it got its outcome and `done` when its condition came true, by its need number `by`; NEVER if not
+    so far. `first` is false if its op_id belongs to another.
+    """
 
     ops: pa.RecordBatch
     first: Mask
-    outcome: list[str]
+    done: Ints
+    by: Ints
     instant: Ints
-    finished: pa.Array
-    completed_by: pa.Array
-    reason: pa.Array
+
+    def only(self, mask: Mask) -> Decisions:
+        ops, first, done, by, instant = self
+        return Decisions(where(ops, mask), first[mask], done[mask], by[mask], instant[mask])
+
+    def outcome(self) -> pa.Array:
+        kind = np.where(~self.first, REJECTED, np.where(self.done != NEVER, COMPLETED, EXPIRED))
+        return pa.array(kind.tolist(), pa.string())
+
+    def finished(self) -> pa.Array:
+        return pa.array(self.instant, mask=~self.first | (self.instant == NEVER))
+
+    def completed_by(self) -> pa.Array:
+        keys = pc.list_flatten(self.ops.column("needs")).field("key")
+        counts = pc.list_value_length(self.ops.column("needs")).to_numpy(zero_copy_only=False)
+        place = np.cumsum(counts) - counts + self.by
+        return keys.take(pa.array(place, pa.int64(), mask=self.done == NEVER))
+
+    def reason(self) -> pa.Array:
+        text = pc.binary_join_element_wise(Reason.CONTENT_DIFFERS.value, self.ops.column("op_id"), ": ")
+        return pc.if_else(pa.array(self.first), pa.scalar(None, pa.string()), text)
 
 
 def deadlines(ops: pa.RecordBatch) -> Ints:
@@ -66,7 +89,7 @@ def stirred(all_: Operations, since: int, until: int) -> Operations:
 
 def decide(asked: Operations, until: int) -> Decisions:
     """The state of each operation at `until`; all operations under one op_id must be among the ones asked about."""
-    ops = asked.ops.take(pa.array(distinct(ints(asked.ops, "hash"), ints(asked.ops, "tag"))))
+    ops = unrepeated(asked.ops, "hash", "tag")
     ops = where(ops, ~alike(ops, asked.known))
     first = _first(ops, asked.known)
     done, by = _done(ops, asked.met)
@@ -74,18 +97,7 @@ def decide(asked: Operations, until: int) -> Decisions:
     due = deadlines(ops)
     expired = first & (done == NEVER) & (due < until)
     instant = np.where(done != NEVER, done, np.where(expired, due, NEVER))
-    instant = np.where(first, instant, ints(ops, "submitted"))
-    settled = pa.array(first & (instant != NEVER))
-    kind = np.where(~first, REJECTED, np.where(done != NEVER, COMPLETED, EXPIRED))
-    return Decisions(
-        ops,
-        first,
-        kind.tolist(),
-        instant,
-        pc.if_else(settled, pa.array(instant), pa.scalar(None, pa.int64())),
-        pc.if_else(pa.array(done != NEVER), _keys(ops, by), pa.scalar(None, pa.string())),
-        _reasons(ops, first),
-    )
+    return Decisions(ops, first, done, by, np.where(first, instant, ints(ops, "submitted")))
 
 
 def alike(ops: pa.RecordBatch, others: pa.RecordBatch) -> Mask:
@@ -104,10 +116,7 @@ def _first(ops: pa.RecordBatch, known: pa.RecordBatch) -> Mask:
     """Which own their op_id: no other content under it came first."""
     owners = known.column("hash").filter(known.column("owner"))
     first = ~among(ops.column("hash"), owners)
-    hashes = ints(ops, "hash")
-    order = np.argsort(hashes, kind="stable")
-    same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-    rivals = np.unique(np.concatenate([order[same], order[same + 1]]))
+    rivals = repeated(ints(ops, "hash"))
     best: dict[int, tuple[tuple[object, ...], int]] = {}
     for place, row in zip(rivals.tolist(), ops.take(pa.array(rivals)).to_pylist(), strict=True):
         entry = _content(row), place
@@ -144,18 +153,16 @@ def _done(ops: pa.RecordBatch, met: pa.RecordBatch) -> tuple[Ints, Ints]:
 
 def _rows(ops: pa.RecordBatch, met: pa.RecordBatch) -> Ints:
     """The row in `ops` each MET row belongs to, or -1. Several contents under one hash are told apart by their tag."""
-    hashes, tags = ints(ops, "hash"), ints(ops, "tag")
+    asked = np.flatnonzero(among(ops.column("hash"), met.column("hash")))
+    hashes, tags = ints(ops, "hash")[asked], ints(ops, "tag")[asked]
     order = np.lexsort((tags, hashes))
-    rank = np.zeros(len(order), np.int64)
-    rank[1:] = np.cumsum(hashes[order][1:] != hashes[order][:-1])
-    most = int(np.bincount(rank).max(initial=0)) if len(order) else 0
-    start = np.searchsorted(hashes[order], ints(met, "hash"))
+    hashes, tags = hashes[order], tags[order]
+    start, end = (np.searchsorted(hashes, ints(met, "hash"), side) for side in ("left", "right"))
     found = np.full(met.num_rows, -1)
-    for step in range(most):
+    for step in range(int((end - start).max(initial=0))):
         place = np.minimum(start + step, len(order) - 1)
-        there = order[place]
-        hit = (hashes[there] == ints(met, "hash")) & (tags[there] == ints(met, "tag"))
-        found = np.where(hit, there, found)
+        hit = (start + step < end) & (tags[place] == ints(met, "tag"))
+        found = np.where(hit, asked[order[place]], found)
     return found
 
 
@@ -205,20 +212,6 @@ def _done_by_volume(ops: pa.RecordBatch, row: Ints, met: pa.RecordBatch, done: I
             by[number] = min(last_rose, key=lambda no: (-last_rose[no], no))
 
 
-def _keys(ops: pa.RecordBatch, no: Ints) -> pa.Array:
-    needs = ops.column("needs")
-    if not len(needs):
-        return pa.array([], pa.string())
-    start = needs.offsets.to_numpy()[:-1].astype(np.int64)
-    keys = needs.values.field("key")
-    return keys.take(pa.array(np.minimum(start + no, max(len(keys) - 1, 0))))
-
-
-def _reasons(ops: pa.RecordBatch, first: Mask) -> pa.Array:
-    text = pc.binary_join_element_wise(Reason.CONTENT_DIFFERS.value, ops.column("op_id"), ": ")
-    return pc.if_else(pa.array(first), pa.scalar(None, pa.string()), text)
-
-
 def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False) -> Operations:
     """What is known up to `until`; operations submitted later are left out.
 
@@ -234,7 +227,7 @@ def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False
             settled.column("hash"),
             settled.column("tag"),
             pa.array(at.instant[~open_] + remember_ms),
-            at.reason.is_null().filter(pa.array(~open_)),
+            pa.array(at.first[~open_]),
         ],
         schema=KNOWN,
     )

@@ -111,14 +111,14 @@ def _shown(all_: Operations, event: dict[str, Any], until: int) -> Iterator[dict
 
 def _outcome(asked: Operations, tag: int, until: int) -> dict[str, Any] | None:
     at = decide(asked, until)
-    for row, op in enumerate(at.ops.to_pylist()):
-        if op["tag"] == tag and at.first[row]:
-            finished = at.finished[row].as_py()
-            return {
-                "op_id": op["op_id"],
-                "outcome": PENDING if at.instant[row] == NEVER else at.outcome[row],
-                "finished": finished,
-                "waited": None if finished is None else finished - op["submitted"],
-                "completed_by": at.completed_by[row].as_py(),
-            }
-    return None
+    at = at.only(at.first & (ints(at.ops, "tag") == tag))
+    if not at.ops.num_rows:
+        return None
+    finished = at.finished()[0].as_py()
+    return {
+        "op_id": at.ops.column("op_id")[0].as_py(),
+        "outcome": PENDING if at.instant[0] == NEVER else at.outcome()[0].as_py(),
+        "finished": finished,
+        "waited": None if finished is None else finished - at.ops.column("submitted")[0].as_py(),
+        "completed_by": at.completed_by()[0].as_py(),
+    }

@@ -63,7 +63,7 @@ def fold(
     events = where(events, ints(events, "at") < until)
     needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
     needs = where(needs, ints(needs, "deadline") >= until - linger_ms)
-    needs = needs.take(pa.array(distinct(ints(needs, "hash"), ints(needs, "tag"), ints(needs, "no"))))
+    needs = unrepeated(needs, "hash", "tag", "no")
     line = Timeline(known.keys, events)
     # A need of a volume is never done: each further rise counts.
     met = np.where(flags(needs, "volume"), NEVER, met_times(line, needs))
@@ -84,14 +84,32 @@ def first_met(line: Timeline, needs: pa.RecordBatch) -> Ints:
     return np.where(met <= ints(needs, "deadline"), met, NEVER)
 
 
+def repeated(values: Ints) -> Ints:
+    """Where a value stands that occurs more than once. Costs one sort, without an order to go with it, if there is
+    none."""
+    ordered = np.sort(values)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    return np.flatnonzero(np.isin(values, twice)) if len(twice) else np.zeros(0, np.int64)
+
+
 def distinct(*columns: Ints) -> Ints:
     """The first row of each combination of values, in order."""
-    order = np.lexsort(columns[::-1])
-    changes = np.zeros(len(order), np.bool_)
-    changes[:1] = True
-    for column in columns:
-        changes[1:] |= column[order][1:] != column[order][:-1]
-    return np.sort(order[changes])
+    doubtful = repeated(columns[0])
+    rest = [column[doubtful] for column in columns]
+    order = np.lexsort(rest[::-1])
+    again = np.ones(len(order), np.bool_)
+    again[:1] = False
+    for column in rest:
+        again[1:] &= column[order][1:] == column[order][:-1]
+    once = np.ones(len(columns[0]), np.bool_)
+    once[doubtful[order[again]]] = False
+    return np.flatnonzero(once)
+
+
+def unrepeated(batch: pa.RecordBatch, *names: str) -> pa.RecordBatch:
+    """The first row of each combination of values in these columns of integers."""
+    rows = distinct(*(ints(batch, name) for name in names))
+    return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
 
 
 def _met(needs: pa.RecordBatch, met: Ints, since: int) -> pa.RecordBatch:

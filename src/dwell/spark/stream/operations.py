@@ -20,7 +20,6 @@ from dwell.spark.stream.table import KNOWN, MET, empty, ints, joined, present, w
 from dwell.spark.stream.timeline import NEVER
 
 if TYPE_CHECKING:
-    from dwell.spark.stream.table import Mask
     from dwell.spark.stream.terms import Terms
 
 
@@ -64,7 +63,7 @@ def step(journal: Journal, terms: Terms, schema: pa.Schema, rows: OperationRows)
         known = known.and_then(**arrived)
         at = decide(stirred(known, since, until), until)
         now = (at.instant >= since) & (at.instant < until)
-        outcomes = joined([rejected, _outcomes(at, now)], outcome_schema(schema))
+        outcomes = joined([rejected, _outcomes(at.only(now))], outcome_schema(schema))
         shown = changed(known, late, until)
         new = at.first & (ints(at.ops, "submitted") >= since)
         header["pending"] += int(new.sum() - (at.first & now).sum())
@@ -155,17 +154,18 @@ def outcome_schema(ops: pa.Schema) -> pa.Schema:
     return pa.schema(fields + ([ops.field("extra")] if "extra" in ops.names else []))
 
 
-def _outcomes(at: Decisions, now: Mask) -> pa.RecordBatch:
+def _outcomes(at: Decisions) -> pa.RecordBatch:
+    finished = at.finished()
     columns = [
         at.ops.column("op_id"),
-        pa.array(at.outcome, pa.string()),
-        at.finished,
-        pc.subtract(at.finished, at.ops.column("submitted")),
-        at.completed_by,
-        at.reason,
+        at.outcome(),
+        finished,
+        pc.subtract(finished, at.ops.column("submitted")),
+        at.completed_by(),
+        at.reason(),
         *_extra(at.ops),
     ]
-    return where(pa.RecordBatch.from_arrays(columns, schema=outcome_schema(at.ops.schema)), now)
+    return pa.RecordBatch.from_arrays(columns, schema=outcome_schema(at.ops.schema))
 
 
 def _extra(ops: pa.RecordBatch) -> list[pa.Array]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dwell.spark.stream.spread import shard_names
 from dwell.spark.stream.table import NEED, dump, empty, ints, shares
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _packs(
             for name, value in pack(rows, shards).items()
         }
         nothing = [None] * shards
-        columns["shard"] = list(range(shards))
+        columns["shard"] = list(shard_names(shards))
         yield pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in _PACKED.names}, schema=_PACKED)
 
 

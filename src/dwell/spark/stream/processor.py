@@ -12,6 +12,7 @@ from dwell.spark.stream.clock import EVENTS, OPERATIONS
 from dwell.spark.stream.journal import StateJournal
 from dwell.spark.stream.keys import KeyRows
 from dwell.spark.stream.operations import OperationRows, snapshot_schemas
+from dwell.spark.stream.spread import shard_names
 from dwell.spark.stream.table import dump, fitted, ints, load, shares
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ class KeyProcessor(StatefulProcessor):
             return Row(**({"shard": shard, "until": news.until} | empty | parts))
 
         # One shard tells the time to all of the next stage; the rest speak where they have something to say.
-        for shard in range(shards):
-            if own == 0 or shard in met or shard in shown:
-                yield link(shard, met=met.get(shard), shown=shown.get(shard))
+        for number, shard in enumerate(shard_names(shards)):
+            if own == 0 or number in met or number in shown:
+                yield link(shard, met=met.get(number), shown=shown.get(number))
         if news.late or aside:
             yield link(own, late=news.late, aside=aside)
         for share in ops:

@@ -1,0 +1,83 @@
+"""What may change over a checkpoint, what is refused before any harm, and what can be read from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from dwell.errors import InvalidArgument
+from dwell.ledger import Event, Need, Wait, replay
+from dwell.spark import pending
+from tests.spark.stream.feed import Feed, outcomes
+from tests.spark.stream.long_history import long_history
+from tests.spark.stream.query import OPTIONS, finish, start
+from tests.spark.stream.test_shards import arrivals, split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_options_change_safely_or_are_refused_before_any_harm(streams: SparkSession, tmp_path: Path) -> None:
+    waits, events = long_history(11, 30)
+    rows = arrivals(Random(11), waits, events, 5)
+    feed = Feed(tmp_path / "in")
+    feed.add(*split(rows[: len(rows) // 2]))
+    finish(start(streams, feed, tmp_path))
+    feed.add(*split(rows[len(rows) // 2 :]))
+    with pytest.raises(StreamingQueryException, match="shards is 5, but the checkpoint was started with 3"):
+        finish(start(streams, feed, tmp_path, replace(OPTIONS, shards=5)))
+    with pytest.raises(StreamingQueryException, match=r"\[2\] sources in the checkpoint .* now there are \[3\]"):
+        finish(start(streams, feed, tmp_path, replace(OPTIONS, idle_after=timedelta(seconds=1))))
+    safe = replace(
+        OPTIONS,
+        lateness=timedelta(milliseconds=40),
+        remember=timedelta(days=2),
+        forget_keys_after=timedelta(days=1),
+    )
+    feed.end()
+    finish(start(streams, feed, tmp_path, safe))
+    assert Counter(outcomes(streams.read.parquet(str(tmp_path / "outcomes")))) == Counter(replay(waits, events))
+
+
+@pytest.mark.slow
+def test_what_waits_can_be_read_with_what_it_has_so_far(streams: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in")
+    feed.add(
+        [
+            Wait("both", [Need("k", 3), Need("l")], 1000, 0, 1),
+            Wait("all", [Need("k", 5), Need("l")], 1000, 0),
+            Wait("volume", [Need("k", 1), Need("m", 1)], 1000, 0, None, 100),
+            Wait("over", [Need("z")], 10, 0),
+        ],
+        [Event("k", 20, 4), Event("k", 30, 7), Event("l", 200)],
+    )
+    # The watermark comes to 95: what happened later is not decided yet.
+    feed.add([Wait("later", [Need("k", 1)], 5, 150), Wait("mover", [Need("x")], 1000, 100)], [Event("x", 100)])
+    checkpoint = str(tmp_path / "checkpoint")
+    finish(start(streams, feed, tmp_path, replace(OPTIONS, lateness=timedelta(milliseconds=55))))
+    waiting = {row.op_id: row for row in pending(streams, checkpoint).collect()}
+    met = {
+        op_id: [need.met_at and round(need.met_at.timestamp() * 1000) for need in row.needs]
+        for op_id, row in waiting.items()
+    }
+    assert met == {"all": [30, None], "volume": [20, None], "later": [None], "mover": [None]}
+    assert {row.watermark.timestamp() for row in waiting.values()} == {0.095}
+    assert {row.deadline.timestamp() for row in waiting.values()} == {1.0, 0.155, 1.1}
+    assert {row.volume for row in waiting.values()} == {None, 100}
+
+
+def test_a_checkpoint_of_another_query_is_not_taken_for_one(streams: SparkSession, tmp_path: Path) -> None:
+    other = streams.readStream.format("rate").load().dropDuplicates(["value"]).writeStream.format("noop")
+    other.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    with pytest.raises(InvalidArgument, match="is not the checkpoint of a settlement"):
+        pending(streams, str(tmp_path))
