@@ -67,7 +67,6 @@ cdef class Engine:
     cpdef settle(self)
     @cython.locals(op=Operation, deadlines=Heap)
     cpdef expire(self, long long last_ms)
-    cpdef next_deadline_ms(self)
     @cython.locals(op=Operation)
     cpdef list waiting(self)
     @cython.locals(op=Operation)

@@ -340,10 +340,6 @@ class Engine:
                 self.now_ms = op.deadline_ms
             self._finish(op, EXPIRED, op.deadline_ms)
 
-    def next_deadline_ms(self) -> int | None:
-        """When to expire next, at the earliest: what was settled counts until it is cleaned out."""
-        return self.deadlines.first_rank() if len(self.deadlines) else None
-
     def waiting(self) -> list[Operation]:
         """All that wait, in the order of their deadlines."""
         return [op for _, op in sorted(self.deadlines.entries()) if op.outcome is None]
