@@ -52,9 +52,7 @@ def walking(events: DataFrame) -> DataFrame:
     walks = F.when(F.col("level").isNull(), F.array(F.lit(SIGNAL))).otherwise(F.array(F.lit(SIGNAL), F.lit(LEVEL)))
     each = events.select("*", F.explode(walks).alias("walk"))
     mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
-    # Not just the key: of one known beforehand, as of literal rows, Spark 4.3 loses the hash.
-    key = F.when(F.col("walk") >= SIGNAL, F.col("key"))
-    return each.select(key.alias("key"), "walk", mark.alias("mark"), "at_ms")
+    return each.select("key", "walk", mark.alias("mark"), "at_ms")
 
 
 def met(needs: DataFrame, events: DataFrame) -> DataFrame:

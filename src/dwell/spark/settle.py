@@ -70,7 +70,9 @@ def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | No
     other, sums = operations.where((several | twice) & ~summed), operations.where(summed)
     walks = asked(other)
     simple = met(only(_needs(other), walks), only(walking(events), walks))
-    levels = only(walking(events), asked(sums)).where(F.col("walk") == LEVEL).withColumnRenamed("mark", "level")
+    # Not asked of `sums`: where Spark 4.3 knows beforehand that there are none, as of literal rows, it loses a column.
+    rises = operations.select(F.explode_outer(F.when(summed, F.array(F.lit(LEVEL)))).alias("walk")).distinct()
+    levels = only(walking(events), rises).withColumnRenamed("mark", "level")
     grouped = outcomes(simple.unionByName(volume_met(_volume_needs(sums), levels)))
     return told(single.unionByName(grouped), as_of_ms)
 
