@@ -1,12 +1,13 @@
 """Tables settled on Spark, beside what else one could do with the same rows.
 
-    python -m benchmarks spark [--operations 1000000] [--large] [--repeats 2]
+    python -m benchmarks spark [--operations 1000000] [--large] [--repeats 2] [--only WORKLOAD ...]
 
 N operations and 2 N events, read from Parquet, outcomes thrown away (Spark's noop sink), on all cores of this machine:
 
     signals, own key     one signal each, on a key of its own
     signals              one signal each, ten operations and twenty events a key
     one key              the same, but half of all events and half of all operations are on one key
+    all on one key       the same, but all are
     levels               three keys each, all levels must be reached, thirty needs and twenty events a key
     volume               a volume over three keys each, the same events
     wide                 one operation with 10,000 keys among the signals
@@ -14,14 +15,17 @@ N operations and 2 N events, read from Parquet, outcomes thrown away (Spark's no
 against (a) one shuffle by key and one sort of the same rows, the least anyone has to do; (b) the join on key and time
 range with the events one would write first, where few rows share a key and where all do; (c) an equi-join on the key
 with an aggregate, the best one would write by hand for signals (it checks nothing: no faults, no repeats); (d) `replay`
-in this process, for a tenth of the operations. Seconds of wall time, the least of the repeats, in one run.
+in this process. Seconds of wall time, the least of the repeats, in one run; for settle also the CPU seconds of that
+repeat, what it shuffled (compressed), and the most memory the JVM had resident meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -48,6 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--operations", type=int, default=1_000_000)
     parser.add_argument("--large", action="store_true", help="ten times as many")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--only", action="append", help="this workload; may be given several times")
     given = parser.parse_args(arguments)
     count = given.operations * (10 if given.large else 1)
     ensure_java()
@@ -64,32 +69,44 @@ def main(arguments: Sequence[str]) -> None:
         )
         spark.sparkContext.setLogLevel("ERROR")
         try:
-            _run(spark, Path(scratch), count, given.repeats)
+            _run(spark, Path(scratch), count, given.repeats, given.only)
         finally:
             spark.stop()
 
 
-def _run(spark: SparkSession, scratch: Path, count: int, repeats: int) -> None:
+def _run(spark: SparkSession, scratch: Path, count: int, repeats: int, only: list[str] | None) -> None:
     rows: list[list[Cell]] = []
     for name, (operations, events) in _workloads(spark, count).items():
+        if only and name not in only:
+            continue
         folder = scratch / name.replace(" ", "-").replace(",", "")
         operations.write.parquet(str(folder / "operations"))
         events.write.parquet(str(folder / "events"))
         operations, events = spark.read.parquet(str(folder / "operations")), spark.read.parquet(str(folder / "events"))
         floor = _best(lambda o=operations, e=events: _run_out(_shuffled(o, e)), repeats)
-        ours = _best(lambda o=operations, e=events: _run_out(settle(o, e)), repeats)
+        jvm = Jvm(spark)
+        ours, cpu, shuffled = min(
+            jvm.cost(lambda o=operations, e=events: _run_out(settle(o, e))) for _ in range(repeats)
+        )
+        peak = jvm.peak_mb()
         by_hand: float | None = None
         if name.startswith("signals"):
             by_hand = _best(lambda o=operations, e=events: _run_out(_joined(o, e)), repeats)
-        rows.append([name, floor, ours, ours / floor, by_hand, by_hand and ours / by_hand])
+        rows.append([name, floor, ours, ours / floor, by_hand, by_hand and ours / by_hand, cpu, shuffled, peak])
         print(f"{name}: {ours:.1f} s, {ours / floor:.1f} times (a)", file=sys.stderr, flush=True)
-    print_table(
-        f"{count:,} operations, {2 * count:,} events, seconds; JVM peak {_peak_mb(spark):,} MB",
-        ["workload", "(a) shuffle + sort", "settle", "settle / (a)", "(c) by hand", "settle / (c)"],
-        rows,
-        digits=1,
-    )
-    _small(spark, count // 100)
+    columns = [
+        "(a) shuffle + sort",
+        "settle",
+        "settle / (a)",
+        "(c) by hand",
+        "settle / (c)",
+        "CPU s",
+        "shuffled MB",
+        "peak MB",
+    ]
+    print_table(f"{count:,} operations, {2 * count:,} events, seconds", ["workload", *columns], rows, digits=1)
+    if not only:
+        _small(spark, count // 100)
 
 
 def _small(spark: SparkSession, count: int) -> None:
@@ -129,6 +146,7 @@ def _workloads(spark: SparkSession, count: int) -> dict[str, tuple[DataFrame, Da
             operations.withColumn("needs", F.coalesce(half, "needs")),
             events.withColumn("key", F.when(F.rand(11) < 0.5, hot).otherwise(F.col("key"))),
         ),
+        "all on one key": _signals(spark, count, 1),
         "levels": (levels, risen),
         "volume": (levels.withColumn("volume", F.lit(60).cast("bigint")), risen),
         "wide": (operations.unionByName(wide.withColumn("op_id", F.lit("wide"))), events),
@@ -233,12 +251,37 @@ def _best(work: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def _peak_mb(spark: SparkSession) -> int:
-    """The most memory the JVM ever had resident, heap and all; 0 where the system does not say."""
-    status = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/status")
-    if not status.exists():
-        return 0
-    return int(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
+class Jvm:
+    """What the JVM behind a session takes, as the system and Spark count it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """From here on the peak is counted, where the system allows it; otherwise from the start of the JVM."""
+        self._process = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}")  # type: ignore[union-attr]
+        self._status = spark.sparkContext._jsc.sc().statusStore()  # type: ignore[union-attr]
+        with suppress(OSError):
+            (self._process / "clear_refs").write_text("5")
+
+    def cost(self, work: Callable[[], object]) -> tuple[float, float, float]:
+        """Wall seconds, CPU seconds and megabytes shuffled."""
+        cpu, shuffled, started = self._cpu(), self._shuffled(), perf_counter()
+        work()
+        return perf_counter() - started, self._cpu() - cpu, (self._shuffled() - shuffled) / 1e6
+
+    def peak_mb(self) -> int:
+        """The most memory that was resident, heap and all; 0 where the system does not say."""
+        status = self._process / "status"
+        lines = status.read_text().splitlines() if status.exists() else []
+        return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")), 0)
+
+    def _cpu(self) -> float:
+        stat = self._process / "stat"
+        if not stat.exists():
+            return 0.0
+        user, system = stat.read_text().rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def _shuffled(self) -> int:
+        return int(self._status.executorSummary("driver").totalShuffleWrite())
 
 
 if __name__ == "__main__":

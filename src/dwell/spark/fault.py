@@ -17,15 +17,20 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def fault() -> Column:
-    """The reason to reject the row for a fault of its own, or null. Expects the columns of `plain_operations`."""
+def fault(*, several: bool = True) -> Column:
+    """The reason to reject the row for a fault of its own, or null. Expects the columns of `plain_operations`.
+
+    Where no row has `several` needs, the search through them can be left out; what is left Spark compiles as a whole.
+    """
     op_id, submitted, delay = F.col("op_id"), F.col("submitted_ms"), F.col("delay_ms")
     needs, quorum, volume = F.col("needs"), F.col("quorum"), F.col("volume")
     # `needs` is sorted by key, so nulls come first and repeats stand side by side.
     keys = needs["key"]
     count = F.size(needs)
-    repeated = F.filter(keys, lambda key, i: key == F.get(keys, i + F.lit(1)))
-    without_level = F.filter(needs, lambda need: need["level"].isNull())
+    repeated, without_level = keys, needs
+    if several:
+        repeated = F.filter(keys, lambda key, i: key == F.get(keys, i + F.lit(1)))
+        without_level = F.filter(needs, lambda need: need["level"].isNull())
     rules: list[tuple[Reason, Column, Column | None]] = [
         (Reason.OP_ID_NULL, op_id.isNull(), None),
         (Reason.OP_ID_EMPTY, op_id == "", None),
@@ -52,9 +57,11 @@ def fault() -> Column:
             F.get(without_level, F.lit(0))["key"],
         ),
     ]
-    first = F.lit(None).cast("string")
-    for reason, holds, value in reversed(rules):
-        first = F.when(holds, text(reason, value)).otherwise(first)
+    # One flat case: Spark cuts that into methods small enough for the JVM to compile.
+    reason, holds, value = rules[0]
+    first = F.when(holds, text(reason, value))
+    for reason, holds, value in rules[1:]:
+        first = first.when(holds, text(reason, value))
     return first
 
 

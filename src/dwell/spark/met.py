@@ -10,6 +10,9 @@ or above. Sort a key's events and needs together by level, greatest first, and t
 
 A signal asks for the first event at or after a moment. That is the same walk with the time in place of the level. So
 each row goes to one of two walks of its key, and an event with a level may go to both.
+
+Events are sent only to the walks that some need is in: `asked` finds those out first. Where it finds none, Spark's
+adaptive planner drops all that would follow, the reading of the inputs included.
 """
 
 from __future__ import annotations
@@ -25,6 +28,33 @@ if TYPE_CHECKING:
 SIGNAL, LEVEL = 0, 1
 
 
+def asked(operations: DataFrame) -> DataFrame:
+    """`walk`: those of the two that some need of `plain_operations` is in."""
+    levels = operations.select(F.explode_outer("needs.level").alias("level"))
+    return levels.select(walk_of(F.col("level")).alias("walk")).distinct()
+
+
+def walk_of(level: Column) -> Column:
+    return F.when(level.isNull(), SIGNAL).otherwise(LEVEL)
+
+
+def only(rows: DataFrame, asked: DataFrame) -> DataFrame:
+    """The rows of the walks that are asked for.
+
+    Their walk must come from an explode: with a walk known beforehand, as of literal rows, Spark 4.3 plans a nested
+    loop, or loses a column.
+    """
+    return rows.join(F.broadcast(asked), "walk", "left_semi")
+
+
+def walking(events: DataFrame) -> DataFrame:
+    """`key, walk, mark, at_ms`: each event once for each walk it can matter to."""
+    walks = F.when(F.col("level").isNull(), F.array(F.lit(SIGNAL))).otherwise(F.array(F.lit(SIGNAL), F.lit(LEVEL)))
+    each = events.select("*", F.explode(walks).alias("walk"))
+    mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
+    return each.select("key", "walk", mark.alias("mark"), "at_ms")
+
+
 def met(needs: DataFrame, events: DataFrame) -> DataFrame:
     """`needs` with `met_ms` in place of `walk, mark`: when the need is first met, or null.
 
@@ -32,20 +62,19 @@ def met(needs: DataFrame, events: DataFrame) -> DataFrame:
     that meets it; a null mark is never met. `events` is `key, walk, mark, at_ms`.
     """
     no_wait = F.lit(None).cast(needs.schema["wait"].dataType)
-    asked = needs.select(*_place(), "mark", F.lit(None).cast("bigint").alias("at_ms"), "wait")
-    happened = events.select(*_place(), "mark", "at_ms", no_wait.alias("wait"))
-    walk = Window.partitionBy("hash", "key", "walk").orderBy(F.desc("mark"))
-    # By range, not by rows: an event at the need's own mark meets it.
-    so_far = walk.rangeBetween(Window.unboundedPreceding, Window.currentRow)
-    first = F.min("at_ms").over(so_far)
+    waiting = needs.select(_place(), "key", "mark", F.lit(None).cast("bigint").alias("at_ms"), "wait")
+    happened = events.select(_place(), "key", "mark", "at_ms", no_wait.alias("wait"))
+    # An event at the need's own mark meets it, so events come first; needs have no time here.
+    walk = Window.partitionBy("place", "key").orderBy(F.desc("mark"), F.asc_nulls_last("at_ms"))
+    first = F.min("at_ms").over(walk.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     return (
-        asked.unionByName(happened)
+        waiting.unionByName(happened)
         .withColumn("met_ms", F.when(F.col("mark").isNotNull(), first))
         .where(F.col("wait").isNotNull())
         .select("key", "met_ms", "wait")
     )
 
 
-def _place() -> list[Column]:
-    # Sorting compares eight bytes before all else: a hash tells keys apart where "customer-17…" does not.
-    return [F.xxhash64("key").alias("hash"), F.col("key"), F.col("walk")]
+def _place() -> Column:
+    """Key and walk in one number. Sorting compares eight bytes before all else: a hash tells "customer-17…" apart."""
+    return F.xxhash64("key").bitwiseAND(F.lit(-2)).bitwiseOR(F.col("walk")).alias("place")

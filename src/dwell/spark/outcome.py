@@ -20,8 +20,23 @@ NEVER = 2**62
 ANY, ALL, SOME = 1, -1, 0
 
 
-def outcomes(met: DataFrame, *, as_of_ms: int | None) -> DataFrame:
-    return _outcome(_first(_condition(met)), as_of_ms)
+def outcomes(met: DataFrame) -> DataFrame:
+    """Operations as `told` takes them, from the needs of `met`."""
+    rows = _first(_condition(met))
+    extra = ["row.extra"] if "extra" in rows.select("row.*").columns else []
+    return rows.select(
+        "op_id",
+        "submitted_ms",
+        "row.delay_ms",
+        "reason",
+        *extra,
+        F.col("done.ms").alias("done_ms"),
+        F.col("done.key").alias("done_by"),
+    )
+
+
+def done_ms(met_ms: Column, submitted: Column) -> Column:
+    return F.greatest(F.coalesce(met_ms, F.lit(NEVER)), submitted)
 
 
 def _condition(met: DataFrame) -> DataFrame:
@@ -35,7 +50,7 @@ def _condition(met: DataFrame) -> DataFrame:
         wait["submitted_ms"].alias("submitted_ms"),
         wait["row"].alias("row"),
         F.struct(
-            F.greatest(F.coalesce("met_ms", F.lit(NEVER)), wait["submitted_ms"]).alias("ms"),
+            done_ms(F.col("met_ms"), wait["submitted_ms"]).alias("ms"),
             F.col("key").alias("key"),
         ).alias("met"),
     ).repartition("hash", "op_id")
@@ -86,9 +101,10 @@ def _first(rows: DataFrame) -> DataFrame:
     )
 
 
-def _outcome(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
-    done, submitted, sound = F.col("done.ms"), F.col("submitted_ms"), F.col("reason").isNull()
-    deadline = submitted + F.col("row.delay_ms")
+def told(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
+    """The outcome of `op_id, submitted_ms, delay_ms, done_ms, done_by, reason`, and `extra` if there."""
+    done, submitted, sound = F.col("done_ms"), F.col("submitted_ms"), F.col("reason").isNull()
+    deadline = submitted + F.col("delay_ms")
     horizon = deadline if as_of_ms is None else F.least(deadline, F.lit(as_of_ms))
     kind = F.when(~sound, "rejected").when(done <= horizon, "completed")
     kind = (
@@ -98,13 +114,12 @@ def _outcome(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
     )
     rows = rows.withColumn("outcome", kind)
     finished = F.when(F.col("outcome") == "completed", done).when(F.col("outcome") == "expired", deadline)
-    extra = [F.col("row.extra").alias("extra")] if "extra" in rows.select("row.*").columns else []
     return rows.withColumn("finished_ms", finished).select(
         "op_id",
         "outcome",
         timestamp(F.col("finished_ms")).alias("finished_at"),
         (F.col("finished_ms") - submitted).alias("waited_ms"),
-        F.when(F.col("outcome") == "completed", F.col("done.key")).alias("completed_by"),
+        F.when(F.col("outcome") == "completed", F.col("done_by")).alias("completed_by"),
         "reason",
-        *extra,
+        *(["extra"] if "extra" in rows.columns else []),
     )

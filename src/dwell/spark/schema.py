@@ -78,11 +78,12 @@ def plain_operations(frame: DataFrame) -> DataFrame:
             raise InvalidArgument(f"operations has a column {name!r} that would clash with the outcome's: rename it")
     own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
     types = frame.schema
+    needs = _needs(at["needs"], types[at["needs"]].dataType)
     columns = [
         _text(at["op_id"]).alias("op_id"),
         millis(F.col(f"_{at['submitted_at']}"), types[at["submitted_at"]].dataType).alias("submitted_ms"),
         _bigint(at["delay_ms"]).alias("delay_ms"),
-        F.sort_array(_needs(at["needs"], types[at["needs"]].dataType)).alias("needs"),
+        F.when(F.size(needs) > 1, F.sort_array(needs)).otherwise(needs).alias("needs"),
         _bigint(at["quorum"]).alias("quorum"),
         _bigint(at["volume"]).alias("volume"),
     ]

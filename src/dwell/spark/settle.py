@@ -1,12 +1,12 @@
 """One outcome for each operation, from two tables.
 
-    operations ── judged ── one row a need ─┐
-                                            ├─ by key: when is it met? ─┐
-    events ─────────────────────────────────┤                           ├─ by op_id: outcomes
-                                            └─ volume over several keys ┘
+    operations ─┬─ one need, no op_id twice ────── by key: when is it met? ──────────────────────────────┐
+                ├─ other ──── a row for each need ─ by key: when is it met? ─┬─ by op_id: does it hold? ─┤
+                └─ volume over several keys ─────── by key: when is it there? ┘                          │
+                                                                                                 outcomes┘
 
-Two shuffles and two sorts whatever the rule, and three more for operations that ask for a volume over several keys; if
-there are none, nothing is shuffled for them. Everything is lazy: the first action on the result runs it.
+The first way takes one shuffle and one sort, the second two, the third three more. Events go to each way that some
+operation takes, and a way that none takes is not run. Everything is lazy: the first action on the result runs it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.spark.met import LEVEL, SIGNAL, met
+from dwell.spark.alone import alone, mark, some_op_id_twice
+from dwell.spark.met import LEVEL, asked, met, only, walk_of, walking
 from dwell.spark.options import SettleOptions
-from dwell.spark.outcome import ALL, ANY, SOME, outcomes
+from dwell.spark.outcome import ALL, ANY, SOME, outcomes, told
 from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
 from dwell.spark.stream.plan import settle_stream
 from dwell.spark.volume import volume_met
@@ -62,20 +63,18 @@ def settle(
 def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | None) -> DataFrame:
     """The same on `plain_operations` and `plain_events`; `extra`, if there, stays a struct."""
     events = events.where(F.col("key").isNotNull() & in_range(F.col("at_ms")))
-    summed = F.coalesce(F.col("volume").isNotNull() & (F.size("needs") > 1), F.lit(False))
-    # Which rules there are at all, found out by a subquery at run time: events go only where somebody waits for them.
-    levels = F.col("needs.level")
-    rules = operations.agg(
-        F.struct(
-            F.bool_or(~summed & F.get(F.sort_array(levels), F.lit(0)).isNull()).alias("signal"),
-            F.bool_or(~summed & F.array_max(levels).isNotNull()).alias("level"),
-            F.bool_or(summed).alias("volume"),
-        )
-    ).scalar()
-    simple = met(_needs(operations.where(~summed)), _events(events, rules))
-    volume_events = events.where(F.col("level").isNotNull() & rules["volume"])
-    volume = volume_met(_volume_needs(operations.where(summed)), volume_events)
-    return outcomes(simple.unionByName(volume), as_of_ms=as_of_ms)
+    several = F.coalesce(F.size("needs") > 1, F.lit(False))
+    summed = several & F.col("volume").isNotNull()
+    twice = some_op_id_twice(operations)
+    single = alone(operations.where(~several & ~twice), events)
+    other, sums = operations.where((several | twice) & ~summed), operations.where(summed)
+    walks = asked(other)
+    simple = met(only(_needs(other), walks), only(walking(events), walks))
+    # Not asked of `sums`: where Spark 4.3 knows beforehand that there are none, as of literal rows, it loses a column.
+    rises = operations.select(F.explode_outer(F.when(summed, F.array(F.lit(LEVEL)))).alias("walk")).distinct()
+    levels = only(walking(events), rises).withColumnRenamed("mark", "level")
+    grouped = outcomes(simple.unionByName(volume_met(_volume_needs(sums), levels)))
+    return told(single.unionByName(grouped), as_of_ms)
 
 
 def _needs(operations: DataFrame) -> DataFrame:
@@ -87,12 +86,8 @@ def _needs(operations: DataFrame) -> DataFrame:
     level = F.col("need.level")
     return each.select(
         F.col("need.key").alias("key"),
-        F.when(level.isNull(), SIGNAL).otherwise(LEVEL).alias("walk"),
-        # A volume over one key is a level of that key; beyond 64 bits (null) it is never reached.
-        F.when(level.isNull(), F.col("submitted_ms"))
-        .when(F.col("row.volume").isNotNull(), F.try_add(level, "row.volume"))
-        .otherwise(level)
-        .alias("mark"),
+        walk_of(level).alias("walk"),
+        mark(level, F.col("submitted_ms"), F.col("row.volume")).alias("mark"),
         _wait(F.col("rule")).alias("wait"),
     )
 
@@ -111,14 +106,6 @@ def _volume_needs(operations: DataFrame) -> DataFrame:
 def _wait(rule: Column) -> Column:
     first = F.when(F.col("nth") == 0, F.col("row"))
     return F.struct("op_id", "tag", rule.alias("rule"), "submitted_ms", first.alias("row"))
-
-
-def _events(events: DataFrame, rules: Column) -> DataFrame:
-    """Each event once for each walk it can matter to."""
-    walks = F.array(F.when(rules["signal"], SIGNAL), F.when(rules["level"] & F.col("level").isNotNull(), LEVEL))
-    each = events.select("*", F.explode_outer(walks).alias("walk")).where(F.col("walk").isNotNull())
-    mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
-    return each.select("key", "walk", mark.alias("mark"), "at_ms")
 
 
 def _as_of_ms(as_of: datetime | None) -> int | None:

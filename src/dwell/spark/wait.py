@@ -22,7 +22,7 @@ def waits(operations: DataFrame) -> DataFrame:
     """
     judged = judge(operations)
     sound = F.col("fault").isNull()
-    nobody = F.struct(F.col("tag").cast("string").alias("key"), F.lit(None).cast("bigint").alias("level"))
+    nobody = F.struct(F.col("tag").cast("string").alias("key"), F.get("needs", F.lit(0))["level"].alias("level"))
     deadline = F.col("submitted_ms") + F.least("delay_ms", F.lit(MAX_MS - MIN_MS))
     # A single need is known where its row goes; only several have to be carried to be compared.
     several = F.when(F.size("needs") > 1, F.col("needs"))
