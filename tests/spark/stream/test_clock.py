@@ -60,6 +60,17 @@ def test_time_while_the_query_was_down_is_no_silence() -> None:
     ) == [990, 990, 990, 1140]
 
 
+def test_micro_batches_longer_than_idle_after_do_not_hide_silence() -> None:
+    slow = [beat(1000 + 250 * number) for number in range(1, 5)]
+    # The first long gap might be an absence; a second one as long is the pace of the query.
+    assert watermarks(beat(1000, operations=1000, events=1000), *slow) == [990, 990, 1400, 1650, 1900]
+
+
+def test_a_slow_query_that_was_down_knows_it() -> None:
+    slow = [beat(1000 + 250 * number, operations=1000, events=1000) for number in range(4)]
+    assert watermarks(*slow, beat(10**6), beat(10**6 + 250)) == [990, 990, 990, 990, 990, 10**6 + 150]
+
+
 def test_without_idle_after_only_rows_count() -> None:
     quiet = [beat(10**9 + now) for now in range(0, 1000, 10)]
     assert set(watermarks(beat(0, operations=50, events=50), *quiet, idle_after_ms=None)) == {40}

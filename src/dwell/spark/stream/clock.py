@@ -8,9 +8,9 @@ without talking to each other. In each micro-batch:
 
 A source (operations, events) holds the watermark at its greatest time so far less the lateness; the slower source
 counts. A source that has been quiet for `idle_after` holds it at the wall clock less `idle_after`, whichever is later.
-Quiet means quiet while the query was looking: a gap of more than `idle_after` between two beats of the wall clock (the
-query was down, or one batch took that long) starts the count anew, so that a restart meets its backlog as rows, not as
-silence.
+Quiet means quiet while the query was looking: where it was down, the count starts anew, so that a restart meets its
+backlog as rows, not as silence. It was down if two beats of the wall clock are further apart than `idle_after`, and
+than slow micro-batches explain: more than `SLOWER` times as far as the two before them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from dwell.ledger.reason import MIN_MS
 
 # Before all times: nothing is late and nothing is decided.
 START = MIN_MS - 1
+
+# From one micro-batch to the next they may take so many times as long.
+SLOWER = 3
 
 OPERATIONS, EVENTS = 0, 1
 SOURCES = (OPERATIONS, EVENTS)
@@ -49,16 +52,17 @@ class Clock:
     latest_ms: list[int | None] = field(default_factory=lambda: [None, None])
     # Wall clock at the last rows of each source, or when it was first missed.
     heard_ms: list[int | None] = field(default_factory=lambda: [None, None])
+    # From the beat before the last one to the last.
+    pace_ms: int = 0
 
     def advance(self, beat: Beat, *, lateness_ms: int, idle_after_ms: int | None) -> None:
         """Take in a micro-batch; the watermark never falls."""
         before_ms, self.now_ms = self.now_ms, _later(self.now_ms, beat.now_ms)
         now_ms = self.now_ms
-        missed = (
-            now_ms is not None
-            and idle_after_ms is not None
-            and (before_ms is None or now_ms - before_ms > idle_after_ms)
-        )
+        gap_ms = 0 if before_ms is None or now_ms is None else now_ms - before_ms
+        missed = idle_after_ms is not None and gap_ms > max(idle_after_ms, SLOWER * self.pace_ms)
+        if gap_ms:
+            self.pace_ms = gap_ms
         marks: list[int] = []
         for source in SOURCES:
             latest_ms = self.latest_ms[source] = _later(self.latest_ms[source], beat.latest_ms[source])
