@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from dwell.spark.fault import fault, has_no_op_id
-from dwell.spark.met import asked, met, only, walk_of, walking
+from dwell.spark.met import asked, mark, met, only, walk_of, walking
 from dwell.spark.outcome import done_ms
 
 if TYPE_CHECKING:
@@ -46,8 +46,3 @@ def _needs(operations: DataFrame) -> DataFrame:
         F.when(sound, mark(need["level"], F.col("submitted_ms"), F.col("volume"))).alias("mark"),
         F.struct("op_id", "submitted_ms", "delay_ms", "reason", *extra).alias("wait"),
     )
-
-
-def mark(level: Column, submitted: Column, volume: Column) -> Column:
-    """From where on a need is met. A volume over one key is a level; beyond 64 bits (null) it is never reached."""
-    return F.when(level.isNull(), submitted).when(volume.isNotNull(), F.try_add(level, volume)).otherwise(level)

@@ -38,6 +38,11 @@ def walk_of(level: Column) -> Column:
     return F.when(level.isNull(), SIGNAL).otherwise(LEVEL)
 
 
+def mark(level: Column, submitted: Column, volume: Column) -> Column:
+    """From where on a need is met. A volume over one key is a level; beyond 64 bits (null) it is never reached."""
+    return F.when(level.isNull(), submitted).when(volume.isNotNull(), F.try_add(level, volume)).otherwise(level)
+
+
 def only(rows: DataFrame, asked: DataFrame) -> DataFrame:
     """The rows of the walks that are asked for.
 
@@ -51,8 +56,8 @@ def walking(events: DataFrame) -> DataFrame:
     """`key, walk, mark, at_ms`: each event once for each walk it can matter to."""
     walks = F.when(F.col("level").isNull(), F.array(F.lit(SIGNAL))).otherwise(F.array(F.lit(SIGNAL), F.lit(LEVEL)))
     each = events.select("*", F.explode(walks).alias("walk"))
-    mark = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
-    return each.select("key", "walk", mark.alias("mark"), "at_ms")
+    own = F.when(F.col("walk") == SIGNAL, F.col("at_ms")).otherwise(F.col("level"))
+    return each.select("key", "walk", own.alias("mark"), "at_ms")
 
 
 def met(needs: DataFrame, events: DataFrame) -> DataFrame:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.spark.alone import alone, mark, some_op_id_twice
-from dwell.spark.met import LEVEL, asked, met, only, walk_of, walking
+from dwell.spark.alone import alone, some_op_id_twice
+from dwell.spark.met import LEVEL, asked, mark, met, only, walk_of, walking
 from dwell.spark.options import SettleOptions
 from dwell.spark.outcome import ALL, ANY, SOME, outcomes, told
 from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
