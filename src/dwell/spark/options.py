@@ -20,8 +20,9 @@ class SettleOptions:
     remember            how long after its outcome an op_id is known, so that a repeat or another operation under it is
                         seen as such. None: as long as `lateness`.
     forget_keys_after   a key without events for this long, by event time, loses its level. None: levels are kept.
-    late_events         add a column `late`, and a row for each event that came too late: `late` is the event, the other
-                        columns an outcome it would have changed to, if any. Outcomes have a null there.
+    late_events         add a column `late`, and rows for each event that came too late, with the event in `late`: one
+                        with nothing else, and one for each outcome it would have changed, which stands in the other
+                        columns. Outcomes have a null in `late`.
     """
 
     lateness: timedelta = timedelta(seconds=10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -120,8 +121,9 @@ class Shards:
         return START if header is None else int(header["clock"]["watermark_ms"])
 
     @staticmethod
-    def late_rows(shown: list[dict[str, Any]]) -> set[Event]:
-        return {Event(row["key"], row["at"], row["level"]) for row in shown}
+    def alone(shown: list[dict[str, Any]]) -> Counter[Event]:
+        """The late events shown by themselves."""
+        return Counter(Event(row["key"], row["at"], row["level"]) for row in shown if row["op_id"] is None)
 
     @staticmethod
     def would(shown: list[dict[str, Any]], event: Event) -> set[Outcome]:

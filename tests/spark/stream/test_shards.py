@@ -7,12 +7,14 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from dwell.ledger import Event, Need, Outcome, Wait, replay
 from dwell.ledger.check import content, fault, is_usable_event, is_usable_time
 from dwell.ledger.reason import Reason
-from dwell.spark.stream import journal
+from dwell.spark.stream import journal, operations
+from dwell.spark.stream.decide import rows_of
 from dwell.spark.stream.terms import Terms
 from tests.ledger.history import LAST_MS, random_history
 from tests.spark.stream.shards import Shards
@@ -124,7 +126,7 @@ def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
             said += shards.batch(*split(batch))
             until = shards.watermark_ms
             told = shards.shown[before:]
-            assert shards.late_rows(told) == {row for row in late if isinstance(row, Event)}, f"seed {seed}"
+            assert shards.alone(told) == Counter(row for row in late if isinstance(row, Event)), f"seed {seed}"
             taken_waits, taken_events = split(taken)
             was = {one.op_id: one for one in firsts(taken_waits, taken_events, until)}
             for event in {row for row in late if isinstance(row, Event)}:
@@ -141,6 +143,24 @@ def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
         rest = Counter(said) - Counter(rejected)
         assert rest == Counter(replay(taken_waits, taken_events)), f"seed {seed}"
     assert shown > 0
+
+
+def test_one_turned_away_does_not_come_back_when_its_rival_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "is_long", lambda _header: True)
+    shards = Shards(terms(remember_ms=10, late_events=True))
+    said: list[Outcome] = []
+    for wait, event in (
+        (Wait("a", [Need("k")], 0, 0), Event("x", 0)),
+        (Wait("a", [Need("l")], 30, 5), Event("x", 5)),
+        # Only the second one under `a` is remembered after this.
+        (Wait("b", [Need("y")], 0, 15), Event("x", 15)),
+        (Wait("c", [Need("y")], 0, 20), Event("l", 20)),
+        (Wait("d", [Need("y")], 0, 50), Event("x", 50)),
+    ):
+        said += shards.batch([wait], [event])
+    assert Counter((one.op_id, one.outcome) for one in said) == Counter(
+        [("a", "expired"), ("a", "rejected"), ("b", "expired"), ("c", "expired")]
+    )
 
 
 def firsts(waits: Sequence[Wait], events: Sequence[Event], until: int) -> list[Outcome]:
@@ -205,3 +225,14 @@ def test_terms_other_than_shards_may_change_on_the_way() -> None:
         shards.terms = replace(shards.terms, idle_after_ms=10)
         said += shards.batch([], [], FAR_MS) + shards.batch([], [], FAR_MS + 10)
         assert Counter(said) == Counter(replay(waits, events)), f"seed {seed}"
+
+
+def test_many_operations_under_one_op_id_are_told_apart() -> None:
+    rng = Random(5)
+    contents = [(rng.randrange(3), rng.randrange(10**6)) for _ in range(2_000)]
+    asked = [*contents, *((rng.randrange(4), rng.randrange(10**6)) for _ in range(2_000))]
+    rng.shuffle(asked)
+    contents = list(dict.fromkeys(contents))
+    place = {content: row for row, content in enumerate(contents)}
+    ops, met = (pa.RecordBatch.from_pylist([{"hash": h, "tag": t} for h, t in rows]) for rows in (contents, asked))
+    assert rows_of(ops, met).tolist() == [place.get(content, -1) for content in asked]

@@ -141,7 +141,7 @@ def _null_first(value: object) -> tuple[bool, object]:
 def _done(ops: pa.RecordBatch, met: pa.RecordBatch) -> tuple[Ints, Ints]:
     """When each condition came true, or NEVER, and by which of the needs."""
     done, by = np.full(ops.num_rows, NEVER), np.zeros(ops.num_rows, np.int64)
-    row = _rows(ops, met)
+    row = rows_of(ops, met)
     met, row = where(met, row >= 0), row[row >= 0]
     no, at = ints(met, "no"), ints(met, "at")
     volume = present(ops, "volume")[row]
@@ -151,18 +151,23 @@ def _done(ops: pa.RecordBatch, met: pa.RecordBatch) -> tuple[Ints, Ints]:
     return done, by
 
 
-def _rows(ops: pa.RecordBatch, met: pa.RecordBatch) -> Ints:
+def rows_of(ops: pa.RecordBatch, met: pa.RecordBatch) -> Ints:
     """The row in `ops` each MET row belongs to, or -1. Several contents under one hash are told apart by their tag."""
     asked = np.flatnonzero(among(ops.column("hash"), met.column("hash")))
     hashes, tags = ints(ops, "hash")[asked], ints(ops, "tag")[asked]
     order = np.lexsort((tags, hashes))
     hashes, tags = hashes[order], tags[order]
     start, end = (np.searchsorted(hashes, ints(met, "hash"), side) for side in ("left", "right"))
+    tag, stop = ints(met, "tag"), end
+    # A binary search among the tags under each hash, all at once: nearly always it is one tag, and one step.
+    for _ in range(int((end - start).max(initial=0)).bit_length()):
+        middle = (start + end) // 2
+        below = (start < end) & (tags[np.minimum(middle, len(tags) - 1)] < tag)
+        start, end = np.where(below, middle + 1, start), np.where(below, end, middle)
     found = np.full(met.num_rows, -1)
-    for step in range(int((end - start).max(initial=0))):
-        place = np.minimum(start + step, len(order) - 1)
-        hit = (start + step < end) & (tags[place] == ints(met, "tag"))
-        found = np.where(hit, asked[order[place]], found)
+    there = np.flatnonzero(start < stop)
+    there = there[tags[start[there]] == tag[there]]
+    found[there] = asked[order[start[there]]]
     return found
 
 
@@ -215,12 +220,13 @@ def _done_by_volume(ops: pa.RecordBatch, row: Ints, met: pa.RecordBatch, done: I
 def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False) -> Operations:
     """What is known up to `until`; operations submitted later are left out.
 
-    Settled operations become a few bytes as long as they are remembered, or stay whole if they shall linger.
+    Settled operations become a few bytes as long as they are remembered, or stay whole if they shall linger. One
+    that was turned away never stays whole: when the owner of its op_id is forgotten, it would take its place.
     """
     at = decide(all_._replace(ops=where(all_.ops, ints(all_.ops, "submitted") < until)), until)
-    open_ = at.instant >= until - remember_ms if linger else at.instant == NEVER
+    open_ = at.first & (at.instant >= until - remember_ms) if linger else at.instant == NEVER
     ops = where(at.ops, open_)
-    met = where(all_.met, _rows(ops, all_.met) >= 0)
+    met = where(all_.met, rows_of(ops, all_.met) >= 0)
     settled = where(at.ops, ~open_)
     newly = pa.RecordBatch.from_arrays(
         [

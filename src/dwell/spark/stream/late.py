@@ -1,7 +1,8 @@
 """Events that came too late: whose outcome would they have changed?
 
-They count for nothing, but with `late_events` they are shown with every operation that would have had another outcome.
-For that, settled operations and their needs stay in the state for as long as they are remembered.
+They count for nothing, but with `late_events` each is shown once by itself, and once more with every operation that
+would have had another outcome. For that, settled operations and their needs stay in the state for as long as they are
+remembered.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ SHOWN = pa.schema(
 def concerned(
     known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, late: pa.RecordBatch, until: int
 ) -> pa.RecordBatch:
-    """The late events with the needs they would have met, or alone if there are none, as LATE rows."""
+    """The late events as LATE rows: each by itself, and with every need it would have met.
+
+    Which of these needs matter, their operations know, each in a shard of its own: none could say that none does.
+    """
     keys = late.column("key")
     needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], known.needs.schema)
     needs = where(needs, among(needs.column("key"), keys))
@@ -64,7 +68,8 @@ def concerned(
         waiting.setdefault(need["key"], []).append({**need, "met": NEVER if need["volume"] else met})
     rows = []
     for event in late.to_pylist():
-        met_by = [
+        rows.append(event)
+        rows += [
             {
                 **event,
                 "hash": need["hash"],
@@ -75,7 +80,6 @@ def concerned(
             for need in waiting.get(event["key"], [])
             if _would_meet(event, need)
         ]
-        rows += met_by or [event]
     return pa.RecordBatch.from_pylist(rows, LATE)
 
 
@@ -88,25 +92,25 @@ def _would_meet(event: dict[str, Any], need: dict[str, Any]) -> bool:
 
 
 def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatch:
-    """The late events as SHOWN rows: with each outcome they would have changed, or alone."""
+    """The late events as SHOWN rows: by themselves, and with each outcome they would have changed."""
     return pa.RecordBatch.from_pylist([row for event in late.to_pylist() for row in _shown(all_, event, until)], SHOWN)
 
 
 def _shown(all_: Operations, event: dict[str, Any], until: int) -> Iterator[dict[str, Any]]:
     alone = {name: event[name] for name in ("key", "at", "level")}
-    if event["hash"] is not None:
-        asked = Operations(*(where(part, ints(part, "hash") == event["hash"]) for part in all_))
-        asked = asked._replace(
-            ops=where(asked.ops, ints(asked.ops, "submitted") < until),
-            known=pa.RecordBatch.from_pylist([], KNOWN),
-        )
-        extra = pa.RecordBatch.from_pylist([{**event, "at": event["met"], "rose": event["at"]}], MET)
-        was = _outcome(asked, event["tag"], until)
-        would = _outcome(asked._replace(met=joined([asked.met, extra], MET)), event["tag"], until)
-        if was is not None and would is not None and was != would:
-            yield {**alone, **would, "was": was["outcome"], "was_finished": was["finished"]}
-            return
-    yield alone
+    if event["hash"] is None:
+        yield alone
+        return
+    asked = Operations(*(where(part, ints(part, "hash") == event["hash"]) for part in all_))
+    asked = asked._replace(
+        ops=where(asked.ops, ints(asked.ops, "submitted") < until),
+        known=pa.RecordBatch.from_pylist([], KNOWN),
+    )
+    extra = pa.RecordBatch.from_pylist([{**event, "at": event["met"], "rose": event["at"]}], MET)
+    was = _outcome(asked, event["tag"], until)
+    would = _outcome(asked._replace(met=joined([asked.met, extra], MET)), event["tag"], until)
+    if was is not None and would is not None and was != would:
+        yield {**alone, **would, "was": was["outcome"], "was_finished": was["finished"]}
 
 
 def _outcome(asked: Operations, tag: int, until: int) -> dict[str, Any] | None:
