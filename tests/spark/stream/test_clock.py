@@ -66,6 +66,38 @@ def test_micro_batches_longer_than_idle_after_do_not_hide_silence() -> None:
     assert watermarks(beat(1000, operations=1000, events=1000), *slow) == [990, 990, 1400, 1650, 1900]
 
 
+def test_neither_do_some_that_take_so_long_among_others() -> None:
+    beats, now_ms = [beat(1000, operations=1000, events=1000)], 1000
+    for _ in range(3):
+        for gap_ms in (250, 10, 10, 10):
+            now_ms += gap_ms
+            beats.append(beat(now_ms, events=now_ms))
+    # The second long one is no absence: operations are quiet since the first.
+    assert watermarks(*beats)[-4:] == [now_ms - 130, now_ms - 120, now_ms - 110, now_ms - 100]
+
+
+def test_every_absence_is_one_when_the_query_ran_for_a_while_in_between() -> None:
+    beats, now_ms = [], 1000
+    for _ in range(3):
+        beats += [beat(now_ms + since, operations=1000, events=1000) for since in range(0, 150, 50)]
+        now_ms += 10**6
+        beats.append(beat(now_ms))
+        now_ms += 50
+    assert set(watermarks(*beats)) == {990}
+
+
+def test_a_wall_clock_that_was_ahead_for_a_moment_stops_nothing() -> None:
+    back = [beat(1000 + since) for since in (20, 70, 120, 170)]
+    assert watermarks(beat(1000, operations=1000, events=1000), beat(10**12), *back) == [990, 990, 990, 990, 1020, 1070]
+    # And an absence after that is still seen as one.
+    assert watermarks(beat(1000, operations=1000, events=1000), beat(10**12), *back, beat(10**6))[-1] == 1070
+
+
+def test_rows_are_no_silence_however_short_it_may_be() -> None:
+    rows = [beat(1000 + now, operations=now, events=now) for now in (50, 60)]
+    assert watermarks(*rows, beat(1100), idle_after_ms=0) == [40, 50, 1100]
+
+
 def test_a_slow_query_that_was_down_knows_it() -> None:
     slow = [beat(1000 + 250 * number, operations=1000, events=1000) for number in range(4)]
     assert watermarks(*slow, beat(10**6), beat(10**6 + 250)) == [990, 990, 990, 990, 990, 10**6 + 150]

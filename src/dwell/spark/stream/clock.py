@@ -10,7 +10,7 @@ A source (operations, events) holds the watermark at its greatest time so far le
 counts. A source that has been quiet for `idle_after` holds it at the wall clock less `idle_after`, whichever is later.
 Quiet means quiet while the query was looking: where it was down, the count starts anew, so that a restart meets its
 backlog as rows, not as silence. It was down if two beats of the wall clock are further apart than `idle_after`, and
-than slow micro-batches explain: more than `SLOWER` times as far as the two before them.
+than slow micro-batches explain: more than `SLOWER` times as far as any two within the last `idle_after` before them.
 """
 
 from __future__ import annotations
@@ -52,26 +52,25 @@ class Clock:
     latest_ms: list[int | None] = field(default_factory=lambda: [None, None])
     # Wall clock at the last rows of each source, or when it was first missed.
     heard_ms: list[int | None] = field(default_factory=lambda: [None, None])
-    # From the beat before the last one to the last.
+    # The longest gap between two beats of late, and the wall clock at its end.
     pace_ms: int = 0
+    paced_ms: int = 0
 
     def advance(self, beat: Beat, *, lateness_ms: int, idle_after_ms: int | None) -> None:
         """Take in a micro-batch; the watermark never falls."""
-        before_ms, self.now_ms = self.now_ms, _later(self.now_ms, beat.now_ms)
+        missed = self._beats(beat.now_ms, idle_after_ms)
         now_ms = self.now_ms
-        gap_ms = 0 if before_ms is None or now_ms is None else now_ms - before_ms
-        missed = idle_after_ms is not None and gap_ms > max(idle_after_ms, SLOWER * self.pace_ms)
-        if gap_ms:
-            self.pace_ms = gap_ms
         marks: list[int] = []
         for source in SOURCES:
             latest_ms = self.latest_ms[source] = _later(self.latest_ms[source], beat.latest_ms[source])
-            if missed or beat.rows[source] or self.heard_ms[source] is None:
-                self.heard_ms[source] = now_ms
-            mark = START if latest_ms is None else latest_ms - lateness_ms
             heard_ms = self.heard_ms[source]
+            # A heartbeat before the last rows: the wall clock was set back.
+            if missed or beat.rows[source] or heard_ms is None or (now_ms is not None and now_ms < heard_ms):
+                self.heard_ms[source] = heard_ms = now_ms
+            mark = START if latest_ms is None else latest_ms - lateness_ms
             if (
                 idle_after_ms is not None
+                and not beat.rows[source]
                 and now_ms is not None
                 and heard_ms is not None
                 and now_ms - heard_ms >= idle_after_ms
@@ -79,6 +78,20 @@ class Clock:
                 mark = max(mark, now_ms - idle_after_ms)
             marks.append(mark)
         self.watermark_ms = max(self.watermark_ms, min(marks))
+
+    def _beats(self, now_ms: int | None, idle_after_ms: int | None) -> bool:
+        """Move the wall clock on. Was the query down meanwhile?"""
+        before_ms = self.now_ms
+        if now_ms is None:
+            return False
+        self.now_ms = now_ms
+        if before_ms is None or idle_after_ms is None:
+            return False
+        gap_ms = now_ms - before_ms
+        missed = gap_ms > max(idle_after_ms, SLOWER * self.pace_ms)
+        if gap_ms < 0 or gap_ms >= self.pace_ms or now_ms - self.paced_ms >= idle_after_ms:
+            self.pace_ms, self.paced_ms = max(gap_ms, 0), now_ms
+        return missed
 
 
 def _later(one: int | None, other: int | None) -> int | None:
