@@ -195,6 +195,16 @@ def test_a_repeat_within_memory_changes_nothing_and_one_beyond_it_is_too_late() 
     }
 
 
+def test_a_faulty_row_without_a_time_is_remembered_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "is_long", lambda _header: True)
+    shards = Shards(terms(remember_ms=100))
+    faulty = Wait("a", [Need("k")], 5, None)
+    said = shards.batch([faulty, Wait("b", [Need("k")], 5, 1000)], [Event("k", 1000)])
+    said += shards.batch([faulty], [Event("k", 1001)])
+    said += shards.batch([faulty, Wait("c", [Need("k")], 5, 1050)], [Event("k", 1050)])
+    assert [one.op_id for one in said if one.outcome == "rejected"] == ["a"]
+
+
 def test_keys_are_forgotten_when_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "SHORT_LOG", -1)
     for forget_ms, outcome in ((None, "completed"), (100, "expired")):

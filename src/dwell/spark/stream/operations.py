@@ -58,7 +58,7 @@ def step(journal: Journal, terms: Terms, schema: pa.Schema, rows: OperationRows)
     outcomes, shown = empty(outcome_schema(schema)), empty(SHOWN)
     if refused.any() or met.num_rows or late.num_rows or header["next"] < until:
         known = Operations(**journal.snapshot()).and_then(**journal.log())
-        rejected, remembered = _refuse(where(ops, refused), known, terms, since)
+        rejected, remembered = _refuse(where(ops, refused), known, terms, until)
         arrived = {"ops": where(ops, ~refused), "met": met, "known": remembered}
         known = known.and_then(**arrived)
         at = decide(stirred(known, since, until), until)
@@ -104,7 +104,7 @@ def _next(ops: pa.RecordBatch, until: int) -> int:
     return int(times[times >= until].min(initial=NEVER))
 
 
-def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, since: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, until: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Operations with a fault of their own, or too late: their outcomes, and what to remember of them.
 
     A late row that repeats an operation we know is no second operation.
@@ -129,7 +129,8 @@ def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, since: int) ->
         ],
         schema=outcome_schema(ops.schema),
     )
-    from_ = np.minimum(np.maximum(ints(ops, "submitted", since), since), MAX_MS)
+    # They have their outcome now; what a faulty row says of time may be nonsense, or nothing.
+    from_ = np.minimum(np.maximum(ints(ops, "submitted", until), until), MAX_MS)
     remembered = pa.RecordBatch.from_arrays(
         [
             ops.column("hash"),
