@@ -163,6 +163,15 @@ def test_one_turned_away_does_not_come_back_when_its_rival_is_forgotten(monkeypa
     )
 
 
+def test_a_late_event_that_adds_nothing_to_a_volume_changes_nothing() -> None:
+    shards = Shards(terms(remember_ms=100, late_events=True))
+    shards.batch([Wait("a", [Need("k", 2), Need("l", 2)], 0, 1, None, 3)], [Event("l", 1, 5)])
+    shards.batch([Wait("b", [Need("x")], 0, 2)], [Event("x", 2)])
+    shards.batch([], [Event("k", 1, 2), Event("k", 1, 3)])
+    assert shards.would(shards.shown, Event("k", 1, 2)) == set()
+    assert {one.completed_by for one in shards.would(shards.shown, Event("k", 1, 3))} == {"k"}
+
+
 def firsts(waits: Sequence[Wait], events: Sequence[Event], until: int) -> list[Outcome]:
     """What is known of each op_id's own operation once everything before `until` is."""
     known = [wait for wait in waits if (wait.submitted_at_ms or 0) < until]

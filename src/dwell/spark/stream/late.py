@@ -88,7 +88,8 @@ def _would_meet(event: dict[str, Any], need: dict[str, Any]) -> bool:
         return False
     if need["level"] is None:
         return bool(event["at"] >= need["submitted"])
-    return event["level"] is not None and bool(event["level"] >= need["level"])
+    # To a volume only what is above the need's level contributes.
+    return event["level"] is not None and bool(event["level"] >= need["level"] + need["volume"])
 
 
 def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatch:
