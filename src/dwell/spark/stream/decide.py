@@ -55,6 +55,10 @@ class Decisions(NamedTuple):
         ops, first, done, by, instant = self
         return Decisions(where(ops, mask), first[mask], done[mask], by[mask], instant[mask])
 
+    def take(self, rows: Ints) -> Decisions:
+        ops, first, done, by, instant = self
+        return Decisions(ops.take(pa.array(rows)), first[rows], done[rows], by[rows], instant[rows])
+
     def outcome(self) -> pa.Array:
         kind = np.where(~self.first, REJECTED, np.where(self.done != NEVER, COMPLETED, EXPIRED))
         return pa.array(kind.tolist(), pa.string())

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dwell.ledger.value import PENDING
-from dwell.spark.stream.decide import Operations, decide
+from dwell.spark.stream.decide import Operations, decide, rows_of
 from dwell.spark.stream.meet import Keys, met_times
-from dwell.spark.stream.table import KNOWN, MET, among, ints, joined, where
+from dwell.spark.stream.table import EVENT, KNOWN, MET, among, empty, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER, Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from dwell.spark.stream.decide import Decisions
+    from dwell.spark.stream.table import Ints
 
 # A late event, and the need it would have met (or met earlier) at `met`, if any.
 LATE = pa.schema(
@@ -94,36 +97,57 @@ def _would_meet(event: dict[str, Any], need: dict[str, Any]) -> bool:
 
 def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatch:
     """The late events as SHOWN rows: by themselves, and with each outcome they would have changed."""
-    return pa.RecordBatch.from_pylist([row for event in late.to_pylist() for row in _shown(all_, event, until)], SHOWN)
+    paired = present(late, "hash")
+    alone, late = where(late, ~paired), where(late, paired)
+    asked = Operations(*(where(part, among(part.column("hash"), late.column("hash"))) for part in all_))
+    asked = asked._replace(ops=where(asked.ops, ints(asked.ops, "submitted") < until), known=empty(KNOWN))
+    owned = decide(asked, until)
+    owned = owned.only(owned.first)
+    row = rows_of(owned.ops, late)
+    late, row = where(late, row >= 0), row[row >= 0]
+    was, would = owned.take(row), decide(_each(owned.ops, asked.met, late, row), until)
+    other = (was.instant != would.instant) | (was.done != would.done) | (was.by != would.by)
+    return joined([_filled(alone), _shown(where(late, other), was.only(other), would.only(other))], SHOWN)
 
 
-def _shown(all_: Operations, event: dict[str, Any], until: int) -> Iterator[dict[str, Any]]:
-    alone = {name: event[name] for name in ("key", "at", "level")}
-    if event["hash"] is None:
-        yield alone
-        return
-    asked = Operations(*(where(part, ints(part, "hash") == event["hash"]) for part in all_))
-    asked = asked._replace(
-        ops=where(asked.ops, ints(asked.ops, "submitted") < until),
-        known=pa.RecordBatch.from_pylist([], KNOWN),
+def _each(ops: pa.RecordBatch, met: pa.RecordBatch, late: pa.RecordBatch, row: Ints) -> Operations:
+    """For each late event the operation at `row`, with what it had and the event, all under a hash of their own."""
+    owner = rows_of(ops, met)
+    order = np.argsort(owner, kind="stable")
+    start, end = (np.searchsorted(owner[order], row, side) for side in ("left", "right"))
+    count = end - start
+    place = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
+    number = np.arange(late.num_rows)
+    had = _under(met.take(pa.array(order[place])), np.repeat(number, count))
+    columns = [*(late.column(name) for name in ("hash", "tag", "no", "met", "level", "at"))]
+    heard = _under(pa.RecordBatch.from_arrays(columns, schema=MET), number)
+    return Operations(_under(ops.take(pa.array(row)), number), joined([had, heard], MET), empty(KNOWN))
+
+
+def _under(rows: pa.RecordBatch, hashes: Ints) -> pa.RecordBatch:
+    return rows.set_column(rows.schema.get_field_index("hash"), "hash", pa.array(hashes, pa.int64()))
+
+
+def _shown(late: pa.RecordBatch, was: Decisions, would: Decisions) -> pa.RecordBatch:
+    return _filled(
+        late,
+        op_id=would.ops.column("op_id"),
+        outcome=_outcome(would),
+        finished=would.finished(),
+        waited=pc.subtract(would.finished(), would.ops.column("submitted")),
+        completed_by=would.completed_by(),
+        was=_outcome(was),
+        was_finished=was.finished(),
     )
-    extra = pa.RecordBatch.from_pylist([{**event, "at": event["met"], "rose": event["at"]}], MET)
-    was = _outcome(asked, event["tag"], until)
-    would = _outcome(asked._replace(met=joined([asked.met, extra], MET)), event["tag"], until)
-    if was is not None and would is not None and was != would:
-        yield {**alone, **would, "was": was["outcome"], "was_finished": was["finished"]}
 
 
-def _outcome(asked: Operations, tag: int, until: int) -> dict[str, Any] | None:
-    at = decide(asked, until)
-    at = at.only(at.first & (ints(at.ops, "tag") == tag))
-    if not at.ops.num_rows:
-        return None
-    finished = at.finished()[0].as_py()
-    return {
-        "op_id": at.ops.column("op_id")[0].as_py(),
-        "outcome": PENDING if at.instant[0] == NEVER else at.outcome()[0].as_py(),
-        "finished": finished,
-        "waited": None if finished is None else finished - at.ops.column("submitted")[0].as_py(),
-        "completed_by": at.completed_by()[0].as_py(),
-    }
+def _outcome(at: Decisions) -> pa.Array:
+    return pc.if_else(pa.array(at.instant == NEVER), PENDING, at.outcome())
+
+
+def _filled(late: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
+    """SHOWN rows of these columns, the others null."""
+    columns |= {name: late.column(name) for name in EVENT.names}
+    nothing = (pa.nulls(late.num_rows, field.type) for field in SHOWN)
+    arrays = [columns.get(field.name, null) for field, null in zip(SHOWN, nothing, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SHOWN)

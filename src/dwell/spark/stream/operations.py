@@ -64,7 +64,7 @@ def step(journal: Journal, terms: Terms, schema: pa.Schema, rows: OperationRows)
         at = decide(stirred(known, since, until), until)
         now = (at.instant >= since) & (at.instant < until)
         outcomes = joined([rejected, _outcomes(at.only(now))], outcome_schema(schema))
-        shown = changed(known, late, until)
+        shown = changed(known, late, until) if late.num_rows else shown
         new = at.first & (ints(at.ops, "submitted") >= since)
         header["pending"] += int(new.sum() - (at.first & now).sum())
         _keep(journal, terms, header, arrived, known, until)
