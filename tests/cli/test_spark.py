@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from dwell.cli import session
+from dwell.cli.inputs import Input, Inputs
+from dwell.cli.stream_summary import _consumed
 from tests.spark.conftest import spark  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
@@ -113,8 +117,6 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     table = parquet.read_table(tmp_path / "ops" / "1.parquet").slice(0, 1)
     place = table.column_names.index("submitted_at")
     later = table["submitted_at"].cast("int64").to_pylist()[0] + 3_600_000_000
-    import pyarrow as pa
-
     at = pa.array([later], pa.timestamp("us", tz="UTC"))
     table = table.set_column(place, "submitted_at", at).set_column(0, "op_id", pa.array(["z"]))
     parquet.write_table(table, tmp_path / "ops" / "2.parquet")
@@ -122,6 +124,42 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     second = dwell(*argv)
     assert second.last_line.startswith("ledger identity holds: 5 operations in, 1 completed + 2 expired + 1 rejected")
     assert [row["op_id"] for row in parquet.read_table(tmp_path / "out" / "rejected").to_pylist()] == ["d"]
+
+
+def test_a_stream_that_has_decided_nothing_yet_says_so(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    for name, rows in (("the orders", shop.operations), ("events", shop.events)):
+        (tmp_path / name).mkdir()
+        parquet.write_table(parquet.read_table(rows).slice(0, 1), tmp_path / name / "1.parquet")
+    ran = dwell(
+        *("settle", tmp_path / "the orders", tmp_path / "events", "--stream", "--once", "--shards", "1"),
+        *("--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out"),
+    )
+    assert (
+        ran.last_line == "ledger identity holds: 1 operations in, 0 completed + 0 expired + 0 rejected + 1 pending"
+    ), ran
+
+
+def test_files_of_a_micro_batch_that_is_not_committed_do_not_count(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+    files = [tmp_path / f"{number}.parquet" for number in range(2)]
+    for number, file in enumerate(files):
+        parquet.write_table(
+            pa.table({"op_id": [str(number)], "submitted_at": [datetime(2026, 1, 1)], "needs": ["k"]}), file
+        )
+    source, offsets = tmp_path / "checkpoint/sources/0", tmp_path / "checkpoint/offsets"
+    for place in (source, offsets):
+        place.mkdir(parents=True)
+    for number, file in enumerate(files):
+        entry = json.dumps({"path": file.as_uri(), "timestamp": 0, "batchId": number})
+        (source / str(number)).write_text(f"v1\n{entry}")
+    # The third micro-batch brought the second file.
+    for number, end in enumerate((0, 0, 1)):
+        (offsets / str(number)).write_text(f'v1\n{{}}\n{{"logOffset":{end}}}\n{{"logOffset":{number}}}')
+    orders, payments = (Input(what, "", "parquet", {}, {}, None) for what in ("operations", "events"))
+    inputs = Inputs(orders, payments, within_ms=5)
+    for last, count in ((1, 1), (2, 2)):
+        consumed = _consumed(spark, str(tmp_path / "checkpoint"), inputs, last)
+        assert consumed is not None
+        assert consumed.count() == count
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ the next start and writes the same rows; until then its operations are pending.
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
@@ -70,7 +72,7 @@ def _counts(outcomes: DataFrame) -> dict[str, int]:
 
 
 def _settled(spark: SparkSession, files: Files, place: str, last: int) -> DataFrame:
-    if not files.exists(place):
+    if not files.exists(place) or not files.names(place):
         return spark.createDataFrame([], OUTCOMES)
     return spark.read.parquet(place).where(F.col("batch") <= last)
 
@@ -78,15 +80,18 @@ def _settled(spark: SparkSession, files: Files, place: str, last: int) -> DataFr
 def _consumed(spark: SparkSession, checkpoint: str, inputs: Inputs, last: int) -> DataFrame | None:
     """The operations of all committed micro-batches, read again from the files they came from; None if from no files.
 
-    The first source of the query is that of the operations; its log in the checkpoint names the files of each batch.
+    The first source of the query is that of the operations; its log in the checkpoint names the files. It counts only
+    batches with new files; how far the last micro-batch went is in Spark's offsets, after two lines of its own.
     """
     source = inputs.operations
     if source.format not in FILES:
         return None
     log = spark.read.text(f"{checkpoint}/sources/0").where("value like '{%'")
     entry = F.from_json("value", "path string, batchId bigint")
-    named = log.select(entry.alias("entry")).where(F.col("entry.batchId") <= last)
-    paths = [row[0] for row in named.select("entry.path").distinct().collect()]
+    offset = spark.read.text(f"{checkpoint}/offsets/{last}", wholetext=True).collect()[0][0].splitlines()[2]
+    end = json.loads(offset)["logOffset"] if offset != "-" else -1
+    named = log.select(entry.alias("entry")).where(F.col("entry.batchId") <= end)
+    paths = [unquote(row[0]) for row in named.select("entry.path").distinct().collect()]
     if not paths:
         return spark.createDataFrame([], OPERATIONS)
     frame = spark.read.format(source.format).options(**reader_options(source)).load(paths)
