@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument
 from dwell.ledger import Event, Need, Wait, replay
-from dwell.spark import pending
+from dwell.spark import pending, settle
+from dwell.spark.stream.plan import PROVIDER, ROCKSDB
 from tests.spark.stream.feed import Feed, outcomes
 from tests.spark.stream.long_history import long_history
 from tests.spark.stream.query import OPTIONS, finish, start
@@ -47,6 +49,38 @@ def test_options_change_safely_or_are_refused_before_any_harm(streams: SparkSess
     feed.end()
     finish(start(streams, feed, tmp_path, safe))
     assert Counter(outcomes(streams.read.parquet(str(tmp_path / "outcomes")))) == Counter(replay(waits, events))
+
+
+def test_columns_that_pass_through_are_known_by_name_and_time_zones_do_not_matter(
+    streams: SparkSession, tmp_path: Path
+) -> None:
+    spark = streams.newSession()
+    spark.conf.set(PROVIDER, ROCKSDB)
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    feed = Feed(tmp_path / "in")
+    checkpoint = str(tmp_path / "checkpoint")
+    own = ("op_id", "submitted_at", "delay_ms", "needs", "quorum", "volume")
+    runs: tuple[tuple[Wait, list[Event], tuple[str, ...], str], ...] = (
+        # One input alone makes no watermark.
+        (Wait("a", [Need("k")], 1000, 0), [], ("note", "ms", "other"), "UTC"),
+        (Wait("b", [Need("k")], 1000, 5000), [Event("x", 5000)], ("ms", "other", "new", "note"), "Asia/Tokyo"),
+    )
+    for wait, heard, extras, zone in runs:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        feed.add([wait, wait], heard)
+        operations, events = feed.read(spark)
+        operations = operations.withColumns(
+            {"ms": F.col("submitted_at"), "other": F.lit("other"), "new": F.concat("note", F.lit("!"))}
+        )
+        writer = settle(operations.select(*own, *extras), events, options=OPTIONS).writeStream.foreachBatch(
+            lambda batch, number: batch.write.mode("overwrite").parquet(str(tmp_path / f"out/batch={number}"))
+        )
+        writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+        waiting = [(row.op_id, row.watermark is None) for row in pending(spark, checkpoint).collect()]
+        assert waiting == [(wait.op_id, not heard)]
+    said = spark.read.parquet(str(tmp_path / "out/batch=1"))
+    rows = said.select("op_id", "outcome", "note", "other", "new", F.unix_millis("ms")).collect()
+    assert [tuple(row) for row in rows] == [("a", "expired", "about a", "other", None, 0)]
 
 
 @pytest.mark.slow

@@ -123,6 +123,12 @@ def test_without_rocksdb_the_setting_is_named(streams: SparkSession, tmp_path: P
         settle(*Feed(tmp_path / "in").read(session))
 
 
+def test_a_column_in_the_way_of_late_events_is_named(streams: SparkSession, tmp_path: Path) -> None:
+    operations, events = Feed(tmp_path / "in").read(streams)
+    with pytest.raises(InvalidArgument, match="operations has a column 'late'"):
+        settle(operations.withColumnRenamed("note", "Late"), events, options=SettleOptions(late_events=True))
+
+
 def test_as_of_is_for_tables(streams: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="as_of is for tables"):
         settle(*Feed(tmp_path / "in").read(streams), as_of=datetime(2026, 1, 1), options=OPTIONS)

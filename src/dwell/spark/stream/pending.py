@@ -10,8 +10,11 @@ from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument
 from dwell.spark.schema import timestamp
+from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Operations, decide
+from dwell.spark.stream.meet import unrepeated
 from dwell.spark.stream.operations import snapshot_schemas
+from dwell.spark.stream.pack import OP_COLUMNS
 from dwell.spark.stream.table import from_text, ints, joined, where
 from dwell.spark.stream.timeline import NEVER
 
@@ -26,12 +29,14 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
     needs, quorum, volume, watermark`.
 
     Each of `needs` has, beside `key` and `level`, `met_at`: when it was met (with `volume`: when the key first rose
-    above the need's level), or null if it is waited for. The query may be running.
+    above the need's level), or null if it is waited for. `watermark` is null as long as there is none. The query may be
+    running.
     """
-    operator = _operator(spark, checkpoint)
+    operator, batch = _operator(spark, checkpoint)
 
     def variable(name: str) -> DataFrame:
-        reader = spark.read.format("statestore").option("operatorId", operator)
+        # All of one micro-batch, also when the next one ends meanwhile.
+        reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
         return reader.option("stateVarName", f"operations_{name}").load(checkpoint)
 
     def part(frame: DataFrame, name: Column, rows: Column) -> DataFrame:
@@ -59,14 +64,15 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
         needs.alias("needs"),
         "quorum",
         "volume",
-        timestamp(F.col("watermark")).alias("watermark"),
+        timestamp(F.when(F.col("watermark") > START, F.col("watermark"))).alias("watermark"),
     )
 
 
-def _operator(spark: SparkSession, checkpoint: str) -> int:
+def _operator(spark: SparkSession, checkpoint: str) -> tuple[int, int]:
+    """The number of the second stage, and that of the last finished micro-batch."""
     for row in spark.read.format("state-metadata").load(checkpoint).collect():
         if "operations_snapshot" in (row["operatorProperties"] or ""):
-            return int(row["operatorId"])
+            return int(row["operatorId"]), int(row["maxBatchId"])
     raise InvalidArgument(f"{checkpoint} is not the checkpoint of a settlement")
 
 
@@ -78,13 +84,15 @@ def _open(parts: pa.Table) -> pa.Table:
     tables = {name: [from_text(text) for text in texts.get(name, [])] for name in ("ops", "met", "known")}
     rows: list[dict[str, Any]] = []
     if tables["ops"]:
+        # What passes through is not shown; its type may have changed with the session's time zone.
+        tables["ops"] = [ops.select(OP_COLUMNS) for ops in tables["ops"]]
         schemas = snapshot_schemas(tables["ops"][0].schema)
         all_ = Operations(*(joined(tables[name], schemas[name]) for name in schemas))
         due = ints(all_.ops, "submitted") < until
         at = decide(all_._replace(ops=where(all_.ops, due)), until)
         rows = [
             *_waiting(where(at.ops, at.instant == NEVER), all_.met),
-            *_waiting(where(all_.ops, ~due), all_.met),
+            *_waiting(unrepeated(where(all_.ops, ~due), "hash", "tag"), all_.met),
         ]
     schema = pa.schema(
         [

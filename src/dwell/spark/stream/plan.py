@@ -39,6 +39,8 @@ def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptio
     spark = operations.sparkSession
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
         raise InvalidArgument(f"streams need the RocksDB state store: set {PROVIDER} to {ROCKSDB}")
+    if options.late_events and any(name.lower() == "late" for name in operations.columns):
+        raise InvalidArgument("operations has a column 'late' that would clash with that of late events: rename it")
     terms = Terms.of(options)
     waits = _waits(operations)
     packed = waits.mapInArrow(pack_operations(terms.shards), PACKED).union(
@@ -61,9 +63,22 @@ def _waits(operations: DataFrame) -> DataFrame:
     hashes = F.transform("needs", lambda need: F.xxhash64(need["key"]))
     return judged.select(
         *(columns.get(name, F.col(name)).alias(name) for name in OP_COLUMNS),
-        *(["extra"] if "extra" in judged.columns else []),
+        *_kept_extra(judged, extra_names(operations)),
         F.when(F.col("fault").isNull(), hashes).alias("key_hashes"),
     )
+
+
+def _kept_extra(judged: DataFrame, names: list[str]) -> list[Column]:
+    """`extra`, its fields known by their columns' names, not by their places, which may be others after a restart.
+
+    The names are spelt so that none is taken for another one, also where the session does not look at case.
+    """
+    if not names:
+        return []
+    places = judged.schema["extra"].dataType.names  # type: ignore[attr-defined]
+    spelt = [f"{name.encode().hex()}_{names[:nth].count(name)}" for nth, name in enumerate(names)]
+    fields = (F.col("extra")[place].alias(name) for place, name in zip(places, spelt, strict=True))
+    return [F.struct(*fields).alias("extra")]
 
 
 def _events(events: DataFrame) -> DataFrame:
