@@ -246,6 +246,20 @@ def test_terms_other_than_shards_may_change_on_the_way() -> None:
         assert Counter(said) == Counter(replay(waits, events)), f"seed {seed}"
 
 
+def test_what_is_settled_leaves_though_little_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", 3)
+    shards = Shards(terms(shards=1))
+    ends = (Wait(f"op{number}", [Need("k" if number % 2 else f"l{number}")], 100, 0) for number in range(40))
+    shards.batch([*ends, Wait("open", [Need("o")], 10_000, 0)], [Event("x", 0)])
+    # Half of them complete with one event, the others expire; until then a few rows keep the watermark moving.
+    for at_ms in (10, 20, 90, 150, 160):
+        shards.batch([Wait(f"at{at_ms}", [Need("x")], 0, at_ms)], [Event("k", at_ms)])
+    (keys,), (ops,) = shards.keys, shards.ops
+    assert shards.pending == 2
+    assert keys.snapshot()["needs"].num_rows + keys.log()["needs"].num_rows < 10
+    assert ops.snapshot()["ops"].num_rows + ops.log()["ops"].num_rows < 10
+
+
 def test_many_operations_under_one_op_id_are_told_apart() -> None:
     rng = Random(5)
     contents = [(rng.randrange(3), rng.randrange(10**6)) for _ in range(2_000)]

@@ -2,7 +2,7 @@
 
 A micro-batch writes what it brought to the end of the log: what it writes follows what arrived. When the log has
 grown to a part of the snapshot's size both are folded into a new snapshot: a row is rewritten a few times in its life,
-however many batches it waits.
+however many batches it waits. So they are when that part of the rows is of no more use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dwell.errors import InvalidArgument
 from dwell.spark.stream.table import empty, fitted, from_text, joined, to_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
@@ -81,7 +83,7 @@ class StateJournal:
 def opened(header: Header | None, shards: int, new: Header) -> Header:
     """The header to go on with, or an error before any harm if the checkpoint was written under other terms."""
     if header is None:
-        return {"format": FORMAT, "shards": shards, "kept": 0, "logged": 0, **new}
+        return {"format": FORMAT, "shards": shards, "kept": 0, "logged": 0, "spent": 0, **new}
     if header["format"] != FORMAT:
         raise InvalidArgument(
             f"the checkpoint has state of format {header['format']}, this version of dwell writes format {FORMAT}: "
@@ -96,5 +98,11 @@ def opened(header: Header | None, shards: int, new: Header) -> Header:
 
 
 def is_long(header: Header) -> bool:
-    """Is the log worth folding?"""
-    return bool(header["logged"] > max(SHORT_LOG, header["kept"] // 2))
+    """Is it worth folding: are there so many rows in the log, or so many that could leave?"""
+    return bool(max(header["logged"], header["spent"]) > max(SHORT_LOG, header["kept"] // 2))
+
+
+def folded(header: Header, tables: Iterable[pa.RecordBatch]) -> None:
+    """Note that there is a new snapshot, and that these tables are all there is."""
+    header["kept"] = sum(table.num_rows for table in tables)
+    header["logged"] = header["spent"] = 0

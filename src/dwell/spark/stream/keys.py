@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from dwell.spark.stream.clock import Beat, Clock
-from dwell.spark.stream.journal import Header, Journal, is_long, opened
+from dwell.spark.stream.journal import Header, Journal, folded, is_long, opened
 from dwell.spark.stream.late import LATE, concerned
 from dwell.spark.stream.meet import Keys, fold, meet
 from dwell.spark.stream.table import EVENT, KEY, MET, NEED, empty, ints, joined, where
@@ -63,7 +63,10 @@ def step(journal: Journal, terms: Terms, rows: KeyRows) -> KeyNews:
             shown = concerned(known, all_needs, all_events, late, until)
         header["next"] = _earliest(all_events, all_needs, from_=until)
         header["logged"] += events.num_rows + needs.num_rows
-        if is_long(header):
+        # A level is said only of a volume, which is not done with it.
+        header["spent"] += met.column("level").null_count
+        over = int((ints(known.needs, "deadline") < until - _linger_ms(terms)).sum())
+        if is_long(header) or is_long(header | {"spent": over}):
             _fold(journal, terms, header, known, all_needs, all_events, until)
         else:
             journal.append({"events": events, "needs": needs})
@@ -84,15 +87,18 @@ def _fold(
     until: int,
 ) -> None:
     forget = None if terms.forget_keys_after_ms is None else until - terms.forget_keys_after_ms
-    linger = terms.remember_ms if terms.late_events else 0
-    known = fold(known, needs, events, until, linger_ms=linger, forget_before=forget)
+    known = fold(known, needs, events, until, linger_ms=_linger_ms(terms), forget_before=forget)
     later = {
         "events": where(events, ints(events, "at") >= until),
         "needs": where(needs, ints(needs, "submitted") >= until),
     }
     journal.rewrite(known._asdict(), later)
-    header["kept"] = sum(table.num_rows for table in (*known, *later.values()))
-    header["logged"] = 0
+    folded(header, (*known, *later.values()))
+
+
+def _linger_ms(terms: Terms) -> int:
+    """How long needs are kept when they are met or over."""
+    return terms.remember_ms if terms.late_events else 0
 
 
 def _earliest(events: pa.RecordBatch, needs: pa.RecordBatch, from_: int) -> int:

@@ -13,7 +13,7 @@ from dwell.ledger.reason import MAX_MS, Reason
 from dwell.ledger.value import REJECTED
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, stirred
-from dwell.spark.stream.journal import Header, Journal, is_long, opened
+from dwell.spark.stream.journal import Header, Journal, folded, is_long, opened
 from dwell.spark.stream.late import LATE, SHOWN, changed
 from dwell.spark.stream.meet import distinct
 from dwell.spark.stream.table import KNOWN, MET, empty, ints, joined, present, where
@@ -67,6 +67,7 @@ def step(journal: Journal, terms: Terms, schema: pa.Schema, rows: OperationRows)
         shown = changed(known, late, until) if late.num_rows else shown
         new = at.first & (ints(at.ops, "submitted") >= since)
         header["pending"] += int(new.sum() - (at.first & now).sum())
+        header["spent"] += int(now.sum())
         _keep(journal, terms, header, arrived, known, until)
     elif ops.num_rows:
         journal.append({"ops": ops})
@@ -91,8 +92,7 @@ def _keep(
     if is_long(header):
         known = fold(known, until, terms.remember_ms, linger=terms.late_events)
         journal.rewrite(known._asdict(), {"ops": later})
-        header["kept"] = sum(table.num_rows for table in (*known, later))
-        header["logged"] = 0
+        folded(header, (*known, later))
     else:
         journal.append(arrived)
 
