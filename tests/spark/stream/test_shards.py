@@ -260,6 +260,20 @@ def test_what_is_settled_leaves_though_little_comes(monkeypatch: pytest.MonkeyPa
     assert ops.snapshot()["ops"].num_rows + ops.log()["ops"].num_rows < 10
 
 
+def test_of_a_volume_only_the_last_rise_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "is_long", lambda _header: True)
+    shards = Shards(terms(shards=1))
+    waits = [Wait("a", [Need("k", 0), Need("l", 0)], 10_000, 0, None, 100), Wait("b", [Need("k", 90)], 10_000, 0)]
+    events = [Event("l", 5, 1), *(Event("k", at_ms, at_ms) for at_ms in range(1, 110))]
+    said = shards.batch(waits, [])
+    for event in sorted(events, key=lambda event: event.at_ms or 0):
+        said += shards.batch([Wait("x", [Need("k")], 0, event.at_ms)], [event])
+        (ops,) = shards.ops
+        assert ops.snapshot()["met"].num_rows < 6
+    said = [one for one in said if one.op_id != "x"]
+    assert Counter(said) == Counter(replay(waits, events))
+
+
 def test_many_operations_under_one_op_id_are_told_apart() -> None:
     rng = Random(5)
     contents = [(rng.randrange(3), rng.randrange(10**6)) for _ in range(2_000)]

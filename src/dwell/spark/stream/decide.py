@@ -231,6 +231,8 @@ def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False
     open_ = at.first & (at.instant >= until - remember_ms) if linger else at.instant == NEVER
     ops = where(at.ops, open_)
     met = where(all_.met, rows_of(ops, all_.met) >= 0)
+    if not linger:
+        met = _gist(ops, met)
     settled = where(at.ops, ~open_)
     newly = pa.RecordBatch.from_arrays(
         [
@@ -243,3 +245,17 @@ def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False
     )
     known = joined([all_.known, newly], KNOWN)
     return Operations(ops, met, where(known, ints(known, "until") >= until))
+
+
+def _gist(ops: pa.RecordBatch, met: pa.RecordBatch) -> pa.RecordBatch:
+    """Of open operations, what still matters: when a need was met, and of a volume how far its key has come since."""
+    row, no, level = rows_of(ops, met), ints(met, "no"), ints(met, "level")
+    # Of what was said again, or reached again by a key that had been forgotten, the first counts.
+    order = np.lexsort((-ints(met, "at"), level, no, row))
+    row, no = row[order], no[order]
+    change = (row[1:] != row[:-1]) | (no[1:] != no[:-1])
+    ends = np.ones(len(order), np.bool_)
+    ends[:-1] = change
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = change
+    return met.take(pa.array(np.sort(order[ends | (begins & present(ops, "volume")[row])])))

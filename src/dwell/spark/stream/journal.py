@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 # Of all that is written here; raised when an older version could not read it.
-FORMAT = 1
+FORMAT = 2
 
 # Rows a log may hold whatever the snapshot's size: below this a fold costs more than reading the log.
 SHORT_LOG = 4096
