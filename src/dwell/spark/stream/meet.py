@@ -126,8 +126,8 @@ def _rises(line: Timeline, needs: pa.RecordBatch, since: int) -> pa.RecordBatch:
         return empty(MET)
     code, level = line.codes(needs.column("key")), ints(needs, "level")
     submitted, deadline = ints(needs, "submitted"), ints(needs, "deadline")
-    # From the last rise at or before the submission to the last one at or before the deadline.
-    start, end = line.risen(code, submitted) - 1, line.risen(code, deadline)
+    # To the last rise at or before the deadline; from the last at or before the submission, or the first not said yet.
+    start, end = line.risen(code, np.maximum(submitted, since - 1)) - (submitted >= since), line.risen(code, deadline)
     count = np.where(code >= 0, end - start, 0)
     need = np.repeat(np.arange(len(code)), count)
     place = np.repeat(start - np.cumsum(count) + count, count) + np.arange(count.sum())
