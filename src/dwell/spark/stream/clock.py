@@ -52,9 +52,9 @@ class Clock:
     latest_ms: list[int | None] = field(default_factory=lambda: [None, None])
     # Wall clock at the last rows of each source, or when it was first missed.
     heard_ms: list[int | None] = field(default_factory=lambda: [None, None])
-    # The longest gap between two beats of late, and the wall clock at its end.
+    # The longest gap between two beats of late, and how long ago it ended.
     pace_ms: int = 0
-    paced_ms: int = 0
+    paced_ago_ms: int = 0
 
     def advance(self, beat: Beat, *, lateness_ms: int, idle_after_ms: int | None) -> None:
         """Take in a micro-batch; the watermark never falls."""
@@ -89,8 +89,9 @@ class Clock:
             return False
         gap_ms = now_ms - before_ms
         missed = gap_ms > max(idle_after_ms, SLOWER * self.pace_ms)
-        if gap_ms < 0 or gap_ms >= self.pace_ms or now_ms - self.paced_ms >= idle_after_ms:
-            self.pace_ms, self.paced_ms = max(gap_ms, 0), now_ms
+        self.paced_ago_ms += gap_ms
+        if gap_ms < 0 or gap_ms >= self.pace_ms or self.paced_ago_ms >= idle_after_ms:
+            self.pace_ms, self.paced_ago_ms = max(gap_ms, 0), 0
         return missed
 
 
