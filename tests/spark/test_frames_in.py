@@ -39,6 +39,10 @@ def settings(spark: SparkSession) -> Iterator[dict[str, str]]:
         "spark.sql.session.timeZone": "America/New_York",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        # Of effect with ANSI only.
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     }
     usual = {name: spark.conf.get(name) or "" for name in odd}
     for name, value in odd.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dwell.spark.fault import fault
-from dwell.spark.met import MARK, WALK, met
+from dwell.spark.met import MARK, WALK, beside, met
 from dwell.spark.outcome import done_ms
 from dwell.spark.way import only
 
@@ -21,8 +21,8 @@ def alone(operations: DataFrame, events: DataFrame, walks: DataFrame) -> DataFra
 
     `operations` are `plain_operations` with one need at most, those with none being faulty.
     """
-    return met(only(_needs(operations), walks), only(events, walks)).selectExpr(
-        "op_id", "submitted_ms", "delay_ms", "reason", "extra", f"{done_ms()} as done_ms", "key as done_by"
+    return met(only(beside(_needs(operations), events), walks)).selectExpr(
+        "wait.*", "extra", f"{done_ms('wait.submitted_ms')} as done_ms", "key as done_by"
     )
 
 
@@ -34,9 +34,7 @@ def _needs(operations: DataFrame) -> DataFrame:
         f"if(reason is null, need.key, {nowhere}) as key",
         f"{WALK} as walk",
         f"if(reason is null, {MARK}, null) as mark",
-        "op_id",
-        "submitted_ms",
-        "delay_ms",
-        "reason",
+        # One column, so that events, which have none of it, stay narrow.
+        "struct(op_id, submitted_ms, delay_ms, reason) as wait",
         "extra",
     )

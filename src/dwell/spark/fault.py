@@ -17,7 +17,7 @@ HAS_NO_OP_ID = "(op_id is null or op_id = '')"
 
 
 def fault(*, several: bool = True) -> str:
-    """The reason to reject the row for a fault of its own, or null. Expects the columns of `plain_operations`.
+    """The reason to reject the row for a fault of its own, or null. Expects `plain_operations`, their needs sorted.
 
     Where no row has `several` needs, the search through them can be left out; what is left Spark compiles as a whole.
     """

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.spark.met import SIGNAL, met
+from dwell.spark.met import SIGNAL, beside, met
 from dwell.spark.schema import by_place, in_range, millis, struct
 
 if TYPE_CHECKING:
@@ -75,16 +75,12 @@ def follows(
 
 def _first(asked: DataFrame, answers: DataFrame) -> DataFrame:
     walk = f"{SIGNAL} as walk"
-    return met(
-        asked.selectExpr("* except (at_ms)", walk, "at_ms as mark"),
-        answers.selectExpr("*", walk, "at_ms as mark"),
-    )
+    needs = asked.selectExpr("* except (at_ms)", walk, "at_ms as mark")
+    return met(beside(needs, answers.selectExpr("*", walk, "at_ms as mark")))
 
 
 def _bracketed(asked: DataFrame, answers: DataFrame) -> DataFrame:
-    rows = asked.selectExpr("*", "false as closes").unionByName(
-        answers.selectExpr("*", "true as closes"), allowMissingColumns=True
-    )
+    rows = beside(asked.selectExpr("*", "false as closes"), answers.selectExpr("*", "true as closes"))
     by_time = "partition by hash, key order by at_ms, closes rows between unbounded preceding and"
     # A closing row that finds nothing open makes a new minimum: from there depth is counted.
     depth = f"sum - least(min(sum) over ({by_time} 1 preceding), 0) + if(closes, 1, 0) as depth"

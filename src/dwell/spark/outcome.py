@@ -27,15 +27,17 @@ _CONTENT = """
 """
 
 
-def outcomes(met: DataFrame) -> DataFrame:
-    """Operations as `told` takes them, from needs `key, met_ms, op_id, tag, rule, submitted_ms, row, extra`.
+def outcomes(simple: DataFrame, summed: DataFrame) -> DataFrame:
+    """Operations as `told` takes them, from two frames `key, met_ms, op_id, tag, rule, submitted_ms, row, extra`.
 
     One is rejected for its own fault, or because another content was there first under its op_id.
     """
+    need = ("op_id", "tag", "rule", "submitted_ms", "row", "extra", f"struct({done_ms()} as ms, key) as met")
+    needs = simple.selectExpr(*need).union(summed.selectExpr(*need))
     first = f"min(if(row.fault is null, {_CONTENT}, null)) over (partition by hash, op_id) as first"
     differs = f"if({_CONTENT} <=> first, null, {text(Reason.CONTENT_DIFFERS, 'op_id')})"
     return (
-        _condition(met)
+        _condition(needs)
         .selectExpr("*", first)
         .selectExpr(
             "op_id",
@@ -49,23 +51,14 @@ def outcomes(met: DataFrame) -> DataFrame:
     )
 
 
-def done_ms() -> str:
+def done_ms(submitted_ms: str = "submitted_ms") -> str:
     """When a need of `met` counts as met: `NEVER`, or at submission if it was before."""
-    return f"greatest(coalesce(met_ms, {NEVER}), submitted_ms)"
+    return f"greatest(coalesce(met_ms, {NEVER}), {submitted_ms})"
 
 
-def _condition(met: DataFrame) -> DataFrame:
+def _condition(needs: DataFrame) -> DataFrame:
     """One row an operation, with `done`: when its condition held first, and by which key."""
-    rows = met.selectExpr(
-        "xxhash64(op_id) as hash",
-        "op_id",
-        "tag",
-        "rule",
-        "submitted_ms",
-        "row",
-        "extra",
-        f"struct({done_ms()} as ms, key) as met",
-    ).repartition("hash", "op_id")
+    rows = needs.repartition("op_id").selectExpr("*", "xxhash64(op_id) as hash")
     ordered = "partition by hash, op_id, tag order by row is null"
     whole = f"over ({ordered} rows between unbounded preceding and unbounded following)"
     last = "get(sort_array(each), cast(row.quorum as int) - 1).ms"
@@ -94,22 +87,23 @@ def _condition(met: DataFrame) -> DataFrame:
 
 def told(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
     """The outcome of `op_id, submitted_ms, delay_ms, reason, extra, done_ms, done_by`, with `extra` behind."""
-    deadline = "submitted_ms + delay_ms"
-    if as_of_ms is None:
-        decided = f"when done_ms <= {deadline} then 'completed' else 'expired'"
-    else:
-        decided = f"""
-            when done_ms <= least({deadline}, {as_of_ms}) then 'completed'
-            when {deadline} <= {as_of_ms} then 'expired'
-            else 'pending'
-        """
-    finished = f"case outcome when 'completed' then done_ms when 'expired' then {deadline} end"
-    return rows.selectExpr("*", f"case when reason is not null then 'rejected' {decided} end as outcome").selectExpr(
+    # Of a faulty row it may leave 64 bits, and Spark may look at it before the reason.
+    deadline = "try_add(submitted_ms, delay_ms)"
+    ended = f"least(done_ms, {deadline})"
+    pending = "false" if as_of_ms is None else f"{ended} > {as_of_ms}"
+    unfinished = f"reason is not null or {pending}"
+    return rows.selectExpr(
         "op_id",
-        "outcome",
-        f"timestamp_millis({finished}) as finished_at",
-        f"{finished} - submitted_ms as waited_ms",
-        "if(outcome = 'completed', done_by, null) as completed_by",
+        f"""
+        case when reason is not null then 'rejected'
+             when {pending} then 'pending'
+             when done_ms <= {deadline} then 'completed'
+             else 'expired'
+        end as outcome
+        """,
+        f"timestamp_millis(if({unfinished}, null, {ended})) as finished_at",
+        f"if({unfinished}, null, {ended} - submitted_ms) as waited_ms",
+        f"case when {unfinished} then null when done_ms <= {deadline} then done_by end as completed_by",
         "reason",
         "extra",
     )

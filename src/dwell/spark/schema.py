@@ -67,20 +67,19 @@ _TIMES = (T.TimestampType, T.TimestampNTZType)
 def plain_operations(frame: DataFrame) -> DataFrame:
     """`op_id, submitted_ms, delay_ms, needs, quorum, volume, extra`, the last a struct of all other columns, if any.
 
-    `needs` is sorted (key before level, nulls first), `quorum` is a bigint.
+    `quorum` is a bigint.
     """
     at = _places(frame, OPERATIONS, "operations")
     taken = {name.lower() for name in OUTCOMES.names}
     for name in extra_names(frame):
         if name.lower() in taken:
             raise InvalidArgument(f"operations has a column {name!r} that would clash with the outcome's: rename it")
-    needs = _needs(at["needs"], frame.schema)
     places = [i for i, name in enumerate(frame.columns) if name not in OPERATIONS.names]
     return by_place(frame).selectExpr(
         f"{_text(at['op_id'])} as op_id",
         f"{millis(at['submitted_at'], frame.schema)} as submitted_ms",
         f"{_bigint(at['delay_ms'])} as delay_ms",
-        f"if(size({needs}) > 1, sort_array({needs}), {needs}) as needs",
+        f"{_needs(at['needs'], frame.schema)} as needs",
         f"{_bigint(at['quorum'])} as quorum",
         f"{_bigint(at['volume'])} as volume",
         f"{struct(places) if places else 'null'} as extra",
@@ -112,7 +111,7 @@ def _unforeseen(level: str, key: str) -> str:
     Events without levels are often given a literal null. From that Spark 4.3 concludes that no volume is ever reached,
     prunes the plan of volumes, and then misses a column there (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND).
     """
-    return f"if(length({key}) < 0, 0, {level})"
+    return f"if(octet_length({key}) < 0, 0, {level})"
 
 
 def millis(place: int, types: T.StructType) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.spark.alone import alone
-from dwell.spark.met import MARK, WALK, met, walking
+from dwell.spark.met import LEVEL, MARK, SIGNAL, WALK, beside, met, walking
 from dwell.spark.options import SettleOptions
 from dwell.spark.outcome import ALL, ANY, SOME, outcomes, told
 from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
@@ -76,10 +76,13 @@ def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | No
     taken = ways(operations)
     several, summed = F.expr(SEVERAL), F.expr(f"{SEVERAL} and volume is not null")
     single = alone(operations.where(~several), happened, taken.alone)
-    needs = _needs(operations.where((several | taken.twice) & ~summed))
-    simple = met(only(needs, taken.together), only(happened, taken.together))
-    sums = volume_met(_volume_needs(operations.where(summed)), only(happened, taken.summed))
-    return told(single.unionByName(outcomes(simple.unionByName(sums))), as_of_ms)
+    simple = _needs(operations.where((several | taken.twice) & ~summed))
+    sums = _volume_needs(operations.where(summed))
+    grouped = outcomes(
+        met(only(beside(simple, happened), taken.together)),
+        volume_met(only(beside(sums, happened), taken.summed)),
+    )
+    return told(single.union(grouped), as_of_ms)
 
 
 def _needs(operations: DataFrame) -> DataFrame:
@@ -93,8 +96,10 @@ def _needs(operations: DataFrame) -> DataFrame:
 
 def _volume_needs(operations: DataFrame) -> DataFrame:
     each = waits(operations).selectExpr("*", f"{ANY} as rule", "posexplode_outer(needs) as (nth, need)")
+    # All are on one walk, but Spark must not know that beforehand.
+    walk = f"if(nth < 0, {SIGNAL}, {LEVEL}) as walk"
     wait = f"struct({', '.join(_WAIT)}) as wait"
-    return each.selectExpr("need.key", "need.level", "deadline_ms", "row.volume", wait)
+    return each.selectExpr("need.key", walk, f"struct(need.level, deadline_ms, row.volume, {wait}) as need")
 
 
 def _as_of_ms(as_of: datetime | None) -> int | None:

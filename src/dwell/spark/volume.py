@@ -29,30 +29,31 @@ _SO_FAR = "between unbounded preceding and current row"
 _WHOLE = "rows between unbounded preceding and unbounded following"
 
 
-def volume_met(needs: DataFrame, events: DataFrame) -> DataFrame:
+def volume_met(rows: DataFrame) -> DataFrame:
     """One row an operation in the form of `met`: when the sum reached the volume, and which key brought it there.
 
-    `needs` is `key, level, deadline_ms, volume, wait`, of which the fields of `wait` are kept; `events` is `key, mark,
-    at_ms`, the mark being the level.
+    `rows` are needs beside events. Needs are `key` and `need`: `level, deadline_ms, volume` and `wait`, whose fields
+    are kept. Events are `key, mark, at_ms`, the mark being the level.
     """
-    return _reached(_steps(_numbered(needs, events)))
+    return _reached(_steps(_numbered(rows)))
 
 
-def _numbered(needs: DataFrame, events: DataFrame) -> DataFrame:
+def _numbered(rows: DataFrame) -> DataFrame:
     """Needs with their range of steps, `from_step` to `to_step`, and the events that are steps; a shuffle by key."""
-    asked = needs.selectExpr(
-        "key",
-        "wait.submitted_ms as at_ms",
-        "try_add(level, volume) as alone",
-        "struct(level, deadline_ms, volume, wait) as need",
+    hashed = rows.selectExpr(
         "xxhash64(key) as hash",
+        "key",
+        "need",
+        "mark as level",
+        "if(need is null, at_ms, need.wait.submitted_ms) as at_ms",
+        "if(need is null, mark, try_add(need.level, need.volume)) as alone",
     )
-    happened = events.selectExpr("key", "at_ms", "mark as alone", "mark as level", "xxhash64(key) as hash")
-    rows = asked.unionByName(happened, allowMissingColumns=True)
 
     # In the order of time, the greatest of an instant first: a step is an event above all before it.
     earlier = f"max(level) over ({_BY_KEY} at_ms, level desc rows between unbounded preceding and 1 preceding)"
-    stepped = rows.selectExpr("*", f"{earlier} as before").where("need is not null or before is null or level > before")
+    stepped = hashed.selectExpr("*", f"{earlier} as before").where(
+        "need is not null or before is null or level > before"
+    )
     counted = f"count(level) over ({_BY_KEY} at_ms range {_SO_FAR}) as from_step"
 
     # In the order of levels, the greatest first: when is this key alone far enough?

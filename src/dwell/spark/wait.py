@@ -33,10 +33,13 @@ def waits(operations: DataFrame) -> DataFrame:
 
 
 def judge(operations: DataFrame) -> DataFrame:
-    """`plain_operations` with `fault` and `tag`."""
+    """`plain_operations` with `fault` and `tag`, the needs sorted (key before level, nulls first)."""
+    needs = "if(size(needs) > 1, sort_array(needs), needs) as needs"
     # The hash skips nulls. In a sound row that is harmless: a key precedes each level, 0 is no quorum and no volume.
     exact = "xxhash64(submitted_ms, delay_ms, needs, coalesce(quorum, 0), coalesce(volume, 0))"
     faulty = "xxhash64(to_json(struct(submitted_ms, delay_ms, needs, quorum, volume)))"
-    return operations.selectExpr("*", f"{fault()} as fault").selectExpr(
-        "*", f"if(fault is null, {exact}, {faulty}) as tag"
+    return (
+        operations.selectExpr("* except (needs)", needs)
+        .selectExpr("*", f"{fault()} as fault")
+        .selectExpr("*", f"if(fault is null, {exact}, {faulty}) as tag")
     )
