@@ -32,14 +32,11 @@ MARK = """
     end
 """
 
-# Key and walk in one number. Sorting compares eight bytes before all else: a hash tells "customer-17…" apart. It is
-# made behind the shuffle, where it would be a quarter of all bytes.
-_PLACE = "xxhash64(key) & -2 | walk as place"
-
-# An event at the need's own mark meets it, so events come first; needs have no time here.
+# Sorting compares eight bytes before all else: a hash, with the walk in it, tells "customer-17…" apart. An event at the
+# need's own mark meets it, so events come first; needs have no time here.
 _FIRST = """
     min(at_ms) over (
-        partition by place, key
+        partition by xxhash64(key) & -2 | walk, key
         order by mark desc, at_ms asc nulls last
         rows between unbounded preceding and current row
     )
@@ -66,5 +63,6 @@ def met(rows: DataFrame) -> DataFrame:
     least level (walk LEVEL) or the least time (walk SIGNAL) that meets it; a null mark is never met. Events are `key,
     walk, mark, at_ms`.
     """
-    placed = rows.repartition("key").selectExpr("*", _PLACE)
-    return placed.selectExpr("*", f"if(mark is not null, {_FIRST}, null) as met_ms").where("at_ms is null")
+    # By key alone: or Spark would make the hash before the shuffle, which would not compress it.
+    by_key = rows.repartition("key")
+    return by_key.selectExpr("*", f"if(mark is not null, {_FIRST}, null) as met_ms").where("at_ms is null")
