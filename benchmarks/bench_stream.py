@@ -1,6 +1,6 @@
 """Settling streams on Spark: rows a second with 10 k, 100 k and 1 M operations pending, and with three keys each.
 
-    python -m benchmarks stream [--operations 200000] [--pending 10000,100000,1000000] [--quick]
+    python -m benchmarks stream [--operations 200000] [--pending 10000,100000,1000000] [--batches 6] [--quick]
 
 The same files go, one of each kind a micro-batch, through
 
@@ -9,8 +9,9 @@ The same files go, one of each kind a micro-batch, through
     per key       transformWithState keyed by the watch key, one timer an operation, rows as they come
 
 and each is asked for the time its micro-batches took, after one that brings what is pending, and for the processor time
-of Spark and its workers, which other work on the machine does not change. A need and an event are one row each. The
-peers do less: they know neither levels, nor several keys, nor late rows, and are silent when their inputs are.
+of Spark and its workers, which other work on the machine does not change. A need and an event are one row each.
+Before that each runs for a while unmeasured: a stream runs for days, and in its first minute the JVM compiles itself.
+The peers do less: they know neither levels, nor several keys, nor late rows, and are silent when their inputs are.
 
 Last comes what RocksDB has on disk for each pending operation, once it has compacted.
 """
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 LATENESS = "1 second"
-BATCHES = 6
+WARM_UP_BATCHES = 24
 STATE_STORE = "spark.sql.streaming.stateStore.rocksdb"
 
 
@@ -171,10 +172,10 @@ def footprint(spark: SparkSession, root: Path, pending: int, keys: int) -> float
 
 
 def warm_up(spark: SparkSession, slow_rows: int) -> None:
-    """Everything once, so that nobody pays for the compilation of Spark's own code."""
+    """Until nobody pays for the compilation of Spark's own code."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        rows = stream_load.write(root / "load", operations=60_000, keys=1, pending=1_000, batches=BATCHES)
+        rows = stream_load.write(root / "load", operations=200_000, keys=1, pending=1_000, batches=WARM_UP_BATCHES)
         few = stream_load.write(root / "few", operations=slow_rows // 3, keys=1, pending=100, batches=2)
         for peer in (settled, joined):
             measure(spark, root / "load", rows, peer)
@@ -211,6 +212,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operations", type=int, default=200_000)
     parser.add_argument("--pending", default="10000,100000,1000000")
+    parser.add_argument("--batches", type=int, default=6, help="micro-batches the rows are cut into")
     parser.add_argument("--slow-rows", type=int, default=6_000, help="rows for the peer that takes a state call a row")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     asked = parser.parse_args(argv)
@@ -225,7 +227,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         with tempfile.TemporaryDirectory() as name:
             root = Path(name)
             rows = stream_load.write(
-                root / "load", operations=asked.operations // part // keys, keys=keys, pending=pending, batches=BATCHES
+                root / "load",
+                operations=asked.operations // part // keys,
+                keys=keys,
+                pending=pending,
+                batches=asked.batches,
             )
             ours = measure(spark, root / "load", rows, settled)
             first = first or ours

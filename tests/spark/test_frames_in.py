@@ -39,6 +39,10 @@ def settings(spark: SparkSession) -> Iterator[dict[str, str]]:
         "spark.sql.session.timeZone": "America/New_York",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",
+        # Of effect with ANSI only.
+        "spark.sql.ansi.enforceReservedKeywords": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     }
     usual = {name: spark.conf.get(name) or "" for name in odd}
     for name, value in odd.items():
@@ -156,3 +160,11 @@ def test_events_whose_level_is_a_literal_null_are_signals(spark: SparkSession) -
     operations = frames.operations(spark, [Wait("op", [Need("k")], 10, 100)])
     events = frames.events(spark, [Event("k", 104, 3)]).withColumn("level", F.lit(None).cast("bigint"))
     assert [(row.outcome, row.waited_ms) for row in settle(operations, events).collect()] == [("completed", 4)]
+
+
+def test_needs_whose_level_is_a_literal_null_are_signals(spark: SparkSession, events: DataFrame) -> None:
+    operations = frames.operations(spark, [Wait("op", [Need("k")], 10, 100)])
+    signal = F.array(F.struct(F.lit("k").alias("key"), F.lit(None).cast("bigint").alias("level")))
+    settled = settle(operations.withColumn("needs", signal), events)
+    assert [(row.outcome, row.waited_ms) for row in settled.collect()] == [("completed", 4)]
+    assert "NestedLoop" not in settled._jdf.queryExecution().executedPlan().toString()

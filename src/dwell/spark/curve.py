@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from dwell.errors import InvalidArgument
 from dwell.spark.schema import plain_events, plain_operations
 from dwell.spark.settle import settle_plain
@@ -17,7 +15,7 @@ from dwell.spark.settle import settle_plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 # Longer than any wait: an operation that did not complete.
 _NEVER = 2**62
@@ -33,23 +31,20 @@ def curve(operations: DataFrame, events: DataFrame, delays_ms: Sequence[int]) ->
     longest delay is left out. Memory grows with the number of different waits in milliseconds, not with the operations.
     """
     candidates = _delays(delays_ms)
-    completed = [F.count_if(F.col("wait") <= delay) for delay in candidates]
-    each = zip(candidates, completed, strict=True)
-    rows = F.array(*(F.struct(F.lit(d).alias("delay_ms"), c.alias("completed")) for d, c in each))
+    each = ", ".join(f"struct({delay}L as delay_ms, count_if(wait <= {delay}) as completed)" for delay in candidates)
     shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
-    found = _waits(operations, events, candidates[-1]).agg(
-        F.count("*").alias("operations"),
-        rows.alias("rows"),
-        *(_least(share).alias(name) for name, share in shares.items()),
+    found = _waits(operations, events, candidates[-1]).selectExpr(
+        "count(*) as operations",
+        f"array({each}) as each",
+        *(f"{_least(share)} as {name}" for name, share in shares.items()),
     )
-    expired = F.col("operations") - F.col("row.completed")
-    return found.select("*", F.explode("rows").alias("row")).select(
-        "row.delay_ms",
+    return found.selectExpr("*", "inline(each)").selectExpr(
+        "delay_ms",
         "operations",
-        "row.completed",
-        expired.alias("expired"),
-        F.try_divide(expired, "operations").alias("expired_share"),
-        *(F.when(F.col("operations") > 0, F.least(name, "row.delay_ms")).alias(name) for name in shares),
+        "completed",
+        "operations - completed as expired",
+        "try_divide(operations - completed, operations) as expired_share",
+        *(f"if(operations > 0, least({name}, delay_ms), null) as {name}" for name in shares),
     )
 
 
@@ -63,22 +58,26 @@ def shortest_delay(operations: DataFrame, events: DataFrame, keep: Sequence[floa
             raise InvalidArgument(f"keep must lie above 0 and not above 1, not {share!r}")
     if not keep:
         raise InvalidArgument("keep must name at least one share")
-    shares = F.array(*(F.struct(F.lit(float(s)).alias("keep"), _least(s).alias("delay_ms")) for s in keep))
-    found = _waits(operations, events, _delays([up_to_ms])[-1]).agg(shares.alias("shares"))
-    each = found.select(F.explode("shares").alias("each")).select("each.*")
-    return each.withColumn("delay_ms", F.when(F.col("delay_ms") <= up_to_ms, F.col("delay_ms")))
+    each = ", ".join(f"struct({_double(share)} as keep, {_least(share)} as delay_ms)" for share in keep)
+    found = _waits(operations, events, _delays([up_to_ms])[-1]).selectExpr(f"array({each}) as each")
+    return found.selectExpr("inline(each)").selectExpr(
+        "keep", f"if(delay_ms <= {up_to_ms}, delay_ms, null) as delay_ms"
+    )
 
 
 def _waits(operations: DataFrame, events: DataFrame, longest: int) -> DataFrame:
     """`wait`: how long each operation that is not rejected took to complete, `_NEVER` if longer than the longest."""
-    plain = plain_operations(operations).withColumn("delay_ms", F.lit(longest)).drop("extra")
+    plain = plain_operations(operations).selectExpr("* except (delay_ms)", f"{longest}L as delay_ms")
     settled = settle_plain(plain, plain_events(events), as_of_ms=None).where("outcome != 'rejected'")
-    done = F.when(F.col("outcome") == "completed", F.col("waited_ms")).otherwise(F.lit(_NEVER))
-    return settled.select(done.alias("wait"))
+    return settled.selectExpr(f"if(outcome = 'completed', waited_ms, {_NEVER}) as wait")
 
 
-def _least(share: float) -> Column:
-    return F.expr(f"cast(percentile_disc({float(share)!r}D) within group (order by wait) as bigint)")
+def _least(share: float) -> str:
+    return f"cast(percentile_disc({_double(share)}) within group (order by wait) as bigint)"
+
+
+def _double(share: float) -> str:
+    return f"{float(share)!r}D"
 
 
 def _delays(delays_ms: Sequence[int]) -> list[int]:

@@ -15,18 +15,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.spark.met import SIGNAL, met
-from dwell.spark.schema import in_range, millis, timestamp
+from dwell.spark.met import SIGNAL, beside, met
+from dwell.spark.schema import by_place, in_range, millis, struct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 ADDED = ("followed", "followed_at", "waited_ms")
 
@@ -59,75 +57,61 @@ def follows(
     for taken in ADDED:
         if taken in (name.lower() for name in a.columns):
             raise InvalidArgument(f"a has a column {taken!r}, which follows adds: rename it")
-    asked = _rows(a, "a", names, times[0])
-    limit = _limit(a, within)
-    asked = asked.select("key", "at_ms", F.struct("given", limit.alias("limit"), "at_ms").alias("wait"))
-    answers = _rows(b, "b", names, times[1]).where("key is not null and at_ms is not null")
+    asked = _rows(a, "a", names, times[0]).selectExpr("*", f"{_limit(a, within)} as limit_ms", "at_ms as asked_ms")
+    answers = _rows(b, "b", names, times[1]).drop("given").where("key is not null and at_ms is not null")
     answered = _bracketed(asked, answers) if once else _first(asked, answers)
-    waited = F.col("met_ms") - F.col("wait.at_ms")
+    waited = "if(met_ms - asked_ms <= limit_ms, met_ms - asked_ms, null) as waited"
     return (
-        answered.withColumn("waited", F.when(waited <= F.col("wait.limit"), waited))
-        .select(
-            "wait.given.*",
-            F.col("waited").isNotNull().alias(ADDED[0]),
-            timestamp(F.when(F.col("waited").isNotNull(), F.col("met_ms"))).alias(ADDED[1]),
-            F.col("waited").alias(ADDED[2]),
+        answered.selectExpr("*", waited)
+        .selectExpr(
+            "given.*",
+            "waited is not null as followed",
+            "timestamp_millis(if(waited is null, null, met_ms)) as followed_at",
+            "waited",
         )
         .toDF(*a.columns, *ADDED)
     )
 
 
 def _first(asked: DataFrame, answers: DataFrame) -> DataFrame:
-    walk = F.lit(SIGNAL).alias("walk")
-    return met(
-        asked.select("key", walk, F.col("at_ms").alias("mark"), "wait"),
-        answers.select("key", walk, F.col("at_ms").alias("mark"), "at_ms"),
-    )
+    walk = f"{SIGNAL} as walk"
+    needs = asked.selectExpr("* except (at_ms)", walk, "at_ms as mark")
+    return met(beside(needs, answers.selectExpr("*", walk, "at_ms as mark")))
 
 
 def _bracketed(asked: DataFrame, answers: DataFrame) -> DataFrame:
-    no_wait = F.lit(None).cast(asked.schema["wait"].dataType).alias("wait")
-    both = asked.select(F.xxhash64("key").alias("hash"), "key", "at_ms", F.lit(False).alias("closes"), "wait")
-    both = both.unionByName(
-        answers.select(F.xxhash64("key").alias("hash"), "key", "at_ms", F.lit(True).alias("closes"), no_wait)
-    )
-    by_time = Window.partitionBy("hash", "key").orderBy("at_ms", "closes")
-    so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    before = by_time.rowsBetween(Window.unboundedPreceding, -1)
-    step = F.when(F.col("closes"), -1).otherwise(1)
+    rows = beside(asked.selectExpr("*", "false as closes"), answers.selectExpr("*", "true as closes"))
+    by_time = "partition by hash, key order by at_ms, closes rows between unbounded preceding and"
     # A closing row that finds nothing open makes a new minimum: from there depth is counted.
-    least = F.least(F.min("sum").over(before), F.lit(0))
-    depth = F.col("sum") - least + F.when(F.col("closes"), 1).otherwise(0)
-    at_depth = Window.partitionBy("hash", "key", "depth").orderBy("at_ms", "closes")
+    depth = f"sum - least(min(sum) over ({by_time} 1 preceding), 0) + if(closes, 1, 0) as depth"
+    at_depth = "partition by hash, key, depth order by at_ms, closes"
     return (
-        both.withColumn("sum", F.sum(step).over(so_far))
-        .withColumn("depth", depth)
-        .withColumn("met_ms", F.lead("at_ms").over(at_depth))
-        .withColumn("closed", F.lead("closes").over(at_depth))
-        .where(F.col("wait").isNotNull())
-        .select("key", F.when(F.col("closed"), F.col("met_ms")).alias("met_ms"), "wait")
+        rows.selectExpr("*", "xxhash64(key) as hash")
+        .selectExpr("*", f"sum(if(closes, -1, 1)) over ({by_time} current row) as sum")
+        .selectExpr("*", depth)
+        .selectExpr("*", f"lead(if(closes, at_ms, null)) over ({at_depth}) as met_ms")
+        .where("not closes")
     )
 
 
 def _rows(frame: DataFrame, what: str, on: list[str], at: str) -> DataFrame:
     """`key` (null if any part is), `at_ms`, and the columns given as one struct, `given`."""
-    kind = frame.schema[_place(frame, what, at)].dataType
+    place = _place(frame, what, at)
+    kind = frame.schema[place].dataType
     if not isinstance(kind, (T.TimestampType, T.TimestampNTZType)):
         raise InvalidType(f"{what} needs a timestamp in column {at!r}; it is of type {kind.simpleString()}")
-    own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
-    parts = [F.col(f"_{_place(frame, what, name)}").alias(f"_{i}") for i, name in enumerate(on)]
-    at_ms = millis(F.col(f"_{_place(frame, what, at)}"), kind)
-    known = F.lit(True)
-    for part in parts:
-        known = known & part.isNotNull()
-    return own.select(
-        F.when(known, F.struct(*parts)).alias("key"),
-        F.when(in_range(at_ms), at_ms).alias("at_ms"),
-        F.struct(*own.columns).alias("given"),
+    parts = [f"_{_place(frame, what, name)}" for name in on]
+    known = " and ".join(f"{part} is not null" for part in parts)
+    key = ", ".join(f"{part} as _{i}" for i, part in enumerate(parts))
+    at_ms = millis(place, frame.schema)
+    return by_place(frame).selectExpr(
+        f"if({known}, struct({key}), null) as key",
+        f"if({in_range(at_ms)}, {at_ms}, null) as at_ms",
+        f"{struct(range(len(frame.columns)))} as given",
     )
 
 
-def _limit(a: DataFrame, within: timedelta | int | str) -> Column:
+def _limit(a: DataFrame, within: timedelta | int | str) -> str:
     if isinstance(within, timedelta):
         within = within // timedelta(milliseconds=1)
     if isinstance(within, bool) or not isinstance(within, (int, str)):
@@ -135,12 +119,12 @@ def _limit(a: DataFrame, within: timedelta | int | str) -> Column:
     if isinstance(within, int):
         if within < 0:
             raise InvalidArgument(f"within must not be negative: {within}")
-        return F.lit(within).cast("bigint")
+        return f"{within}L"
     place = _place(a, "a", within)
     kind = a.schema[place].dataType
     if not isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
         raise InvalidType(f"a needs milliseconds in column {within!r}; it is of type {kind.simpleString()}")
-    return F.col(f"given._{place}").cast("bigint")
+    return f"cast(given._{place} as bigint)"
 
 
 def _place(frame: DataFrame, what: str, name: str) -> int:

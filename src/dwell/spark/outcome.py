@@ -4,122 +4,106 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
-
 from dwell.ledger.reason import Reason
-from dwell.spark.fault import has_no_op_id, text
-from dwell.spark.schema import timestamp
+from dwell.spark.fault import HAS_NO_OP_ID, text
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 # Later than all times, earlier than all when negated.
 NEVER = 2**62
 
 ANY, ALL, SOME = 1, -1, 0
 
+# What is compared under one op_id. The key of a single need is that it was met by.
+_CONTENT = """
+    struct(
+        submitted_ms,
+        row.delay_ms,
+        coalesce(row.needs, array(struct(done.key as key, row.level as level))) as needs,
+        row.quorum,
+        row.volume
+    )
+"""
 
-def outcomes(met: DataFrame) -> DataFrame:
-    """Operations as `told` takes them, from the needs of `met`."""
-    rows = _first(_condition(met))
-    extra = ["row.extra"] if "extra" in rows.select("row.*").columns else []
-    return rows.select(
-        "op_id",
-        "submitted_ms",
-        "row.delay_ms",
-        "reason",
-        *extra,
-        F.col("done.ms").alias("done_ms"),
-        F.col("done.key").alias("done_by"),
+
+def outcomes(simple: DataFrame, summed: DataFrame) -> DataFrame:
+    """Operations as `told` takes them, from two frames `key, met_ms, op_id, tag, rule, submitted_ms, row, extra`.
+
+    One is rejected for its own fault, or because another content was there first under its op_id.
+    """
+    need = ("op_id", "tag", "rule", "submitted_ms", "row", "extra", f"struct({done_ms()} as ms, key) as met")
+    needs = simple.selectExpr(*need).union(summed.selectExpr(*need))
+    first = f"min(if(row.fault is null, {_CONTENT}, null)) over (partition by hash, op_id) as first"
+    differs = f"if({_CONTENT} <=> first, null, {text(Reason.CONTENT_DIFFERS, 'op_id')})"
+    return (
+        _condition(needs)
+        .selectExpr("*", first)
+        .selectExpr(
+            "op_id",
+            "submitted_ms",
+            "row.delay_ms",
+            f"coalesce(row.fault, {differs}) as reason",
+            "extra",
+            "done.ms as done_ms",
+            "done.key as done_by",
+        )
     )
 
 
-def done_ms(met_ms: Column, submitted: Column) -> Column:
-    return F.greatest(F.coalesce(met_ms, F.lit(NEVER)), submitted)
+def done_ms(submitted_ms: str = "submitted_ms") -> str:
+    """When a need of `met` counts as met: `NEVER`, or at submission if it was before."""
+    return f"greatest(coalesce(met_ms, {NEVER}), {submitted_ms})"
 
 
-def _condition(met: DataFrame) -> DataFrame:
+def _condition(needs: DataFrame) -> DataFrame:
     """One row an operation, with `done`: when its condition held first, and by which key."""
-    wait = F.col("wait")
-    rows = met.select(
-        F.xxhash64(wait["op_id"]).alias("hash"),
-        wait["op_id"].alias("op_id"),
-        wait["tag"].alias("tag"),
-        wait["rule"].alias("rule"),
-        wait["submitted_ms"].alias("submitted_ms"),
-        wait["row"].alias("row"),
-        F.struct(
-            done_ms(F.col("met_ms"), wait["submitted_ms"]).alias("ms"),
-            F.col("key").alias("key"),
-        ).alias("met"),
-    ).repartition("hash", "op_id")
-    ordered = Window.partitionBy("hash", "op_id", "tag").orderBy(F.col("row").isNull())
-    whole = ordered.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    signed = F.struct((F.col("rule") * F.col("met.ms")).alias("ms"), F.col("met.key").alias("key"))
+    rows = needs.repartition("op_id").selectExpr("*", "xxhash64(op_id) as hash")
+    ordered = "partition by hash, op_id, tag order by row is null"
+    whole = f"over ({ordered} rows between unbounded preceding and unbounded following)"
+    last = "get(sort_array(each), cast(row.quorum as int) - 1).ms"
     return (
-        rows.select(
+        rows.selectExpr(
             "*",
-            F.row_number().over(ordered).alias("nth"),
-            F.min(F.when(F.col("rule") != SOME, signed)).over(whole).alias("best"),
-            F.collect_set(F.when(F.col("rule") == SOME, F.col("met"))).over(whole).alias("each"),
+            f"row_number() over ({ordered}) as nth",
+            f"min(if(rule != {SOME}, struct(rule * met.ms as ms, met.key as key), null)) {whole} as best",
+            f"collect_set(if(rule = {SOME}, met, null)) {whole} as each",
         )
-        .where((F.col("nth") == 1) | has_no_op_id())
-        .select(
+        .where(f"nth = 1 or {HAS_NO_OP_ID}")
+        .selectExpr(
             "hash",
             "op_id",
-            "tag",
             "submitted_ms",
             "row",
-            F.when(F.col("rule") == SOME, _nth("each", F.col("row.quorum")))
-            .otherwise(F.struct((F.col("rule") * F.col("best.ms")).alias("ms"), F.col("best.key").alias("key")))
-            .alias("done"),
+            "extra",
+            f"""
+            if(rule = {SOME},
+               get(filter(sort_array(each), one -> one.ms = {last}), 0),
+               struct(rule * best.ms as ms, best.key as key)) as done
+            """,
         )
-    )
-
-
-def _nth(each: str, quorum: Column) -> Column:
-    ordered = F.sort_array(each)
-    last = F.get(ordered, quorum.cast("int") - 1)["ms"]
-    return F.get(F.filter(ordered, lambda one: one["ms"] == last), F.lit(0))
-
-
-def _first(rows: DataFrame) -> DataFrame:
-    """Sets `reason`: the row's own fault, or that another content was there first under its op_id."""
-    single = F.array(F.struct(F.col("done.key").alias("key"), F.col("row.level").alias("level")))
-    needs = F.coalesce("row.needs", single)
-    content = F.struct("submitted_ms", "row.delay_ms", needs, "row.quorum", "row.volume")
-    first = F.min(F.when(F.col("row.fault").isNull(), content)).over(Window.partitionBy("hash", "op_id"))
-    return rows.select("*", first.alias("first")).select(
-        "op_id",
-        "submitted_ms",
-        "row",
-        "done",
-        F.when(F.col("row.fault").isNotNull(), F.col("row.fault"))
-        .when(~content.eqNullSafe(F.col("first")), text(Reason.CONTENT_DIFFERS, F.col("op_id")))
-        .alias("reason"),
     )
 
 
 def told(rows: DataFrame, as_of_ms: int | None) -> DataFrame:
-    """The outcome of `op_id, submitted_ms, delay_ms, done_ms, done_by, reason`, and `extra` if there."""
-    done, submitted, sound = F.col("done_ms"), F.col("submitted_ms"), F.col("reason").isNull()
-    deadline = submitted + F.col("delay_ms")
-    horizon = deadline if as_of_ms is None else F.least(deadline, F.lit(as_of_ms))
-    kind = F.when(~sound, "rejected").when(done <= horizon, "completed")
-    kind = (
-        kind.otherwise("expired")
-        if as_of_ms is None
-        else kind.when(deadline <= as_of_ms, "expired").otherwise("pending")
-    )
-    rows = rows.withColumn("outcome", kind)
-    finished = F.when(F.col("outcome") == "completed", done).when(F.col("outcome") == "expired", deadline)
-    return rows.withColumn("finished_ms", finished).select(
+    """The outcome of `op_id, submitted_ms, delay_ms, reason, extra, done_ms, done_by`, with `extra` behind."""
+    # Of a faulty row it may leave 64 bits, and Spark may look at it before the reason.
+    deadline = "try_add(submitted_ms, delay_ms)"
+    ended = f"least(done_ms, {deadline})"
+    pending = "false" if as_of_ms is None else f"{ended} > {as_of_ms}"
+    unfinished = f"reason is not null or {pending}"
+    return rows.selectExpr(
         "op_id",
-        "outcome",
-        timestamp(F.col("finished_ms")).alias("finished_at"),
-        (F.col("finished_ms") - submitted).alias("waited_ms"),
-        F.when(F.col("outcome") == "completed", F.col("done_by")).alias("completed_by"),
+        f"""
+        case when reason is not null then 'rejected'
+             when {pending} then 'pending'
+             when done_ms <= {deadline} then 'completed'
+             else 'expired'
+        end as outcome
+        """,
+        f"timestamp_millis(if({unfinished}, null, {ended})) as finished_at",
+        f"if({unfinished}, null, {ended} - submitted_ms) as waited_ms",
+        f"case when {unfinished} then null when done_ms <= {deadline} then done_by end as completed_by",
         "reason",
-        *(["extra"] if "extra" in rows.columns else []),
+        "extra",
     )

@@ -18,16 +18,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.ledger.reason import MAX_MS, MIN_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 NEEDS: Final = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("level", T.LongType())]))
 
@@ -66,31 +65,25 @@ _TIMES = (T.TimestampType, T.TimestampNTZType)
 
 
 def plain_operations(frame: DataFrame) -> DataFrame:
-    """`op_id, submitted_ms, delay_ms, needs, quorum, volume`, and `extra`: a struct of all other columns, if any.
+    """`op_id, submitted_ms, delay_ms, needs, quorum, volume, extra`, the last a struct of all other columns, if any.
 
-    `needs` is sorted (key before level, nulls first), `quorum` is a bigint.
+    `quorum` is a bigint.
     """
     at = _places(frame, OPERATIONS, "operations")
-    extras = extra_names(frame)
     taken = {name.lower() for name in OUTCOMES.names}
-    for name in extras:
+    for name in extra_names(frame):
         if name.lower() in taken:
             raise InvalidArgument(f"operations has a column {name!r} that would clash with the outcome's: rename it")
-    own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
-    types = frame.schema
-    needs = _needs(at["needs"], types[at["needs"]].dataType)
-    columns = [
-        _text(at["op_id"]).alias("op_id"),
-        millis(F.col(f"_{at['submitted_at']}"), types[at["submitted_at"]].dataType).alias("submitted_ms"),
-        _bigint(at["delay_ms"]).alias("delay_ms"),
-        F.when(F.size(needs) > 1, F.sort_array(needs)).otherwise(needs).alias("needs"),
-        _bigint(at["quorum"]).alias("quorum"),
-        _bigint(at["volume"]).alias("volume"),
-    ]
-    if extras:
-        places = [i for i, name in enumerate(frame.columns) if name not in OPERATIONS.names]
-        columns.append(F.struct(*(F.col(f"_{i}").alias(f"_{i}") for i in places)).alias("extra"))
-    return own.select(*columns)
+    places = [i for i, name in enumerate(frame.columns) if name not in OPERATIONS.names]
+    return by_place(frame).selectExpr(
+        f"{_text(at['op_id'])} as op_id",
+        f"{millis(at['submitted_at'], frame.schema)} as submitted_ms",
+        f"{_bigint(at['delay_ms'])} as delay_ms",
+        f"{_needs(at['needs'], frame.schema)} as needs",
+        f"{_bigint(at['quorum'])} as quorum",
+        f"{_bigint(at['volume'])} as volume",
+        f"{struct(places) if places else 'null'} as extra",
+    )
 
 
 def extra_names(operations: DataFrame) -> list[str]:
@@ -101,44 +94,39 @@ def extra_names(operations: DataFrame) -> list[str]:
 def plain_events(frame: DataFrame, *, keep: bool = False) -> DataFrame:
     """`key, at_ms, level`; with `keep`, these as one struct `plain` beside the columns given as another, `given`."""
     at = _places(frame, EVENTS, "events")
-    own = frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
-    columns = (
-        _text(at["key"]).alias("key"),
-        millis(F.col(f"_{at['at']}"), frame.schema[at["at"]].dataType).alias("at_ms"),
-        _unforeseen(_bigint(at["level"]), _text(at["key"])).alias("level"),
-    )
+    key = _text(at["key"])
+    columns = [
+        f"{key} as key",
+        f"{millis(at['at'], frame.schema)} as at_ms",
+        f"{_unforeseen(_bigint(at['level']), key)} as level",
+    ]
     if keep:
-        return own.select(F.struct(*own.columns).alias("given"), F.struct(*columns).alias("plain"))
-    return own.select(*columns)
+        columns = [f"{struct(range(len(frame.columns)))} as given", f"struct({', '.join(columns)}) as plain"]
+    return by_place(frame).selectExpr(*columns)
 
 
-def _unforeseen(level: Column, key: Column) -> Column:
+def _unforeseen(level: str, key: str) -> str:
     """The level, in a form whose value Spark cannot know before it runs.
 
     Events without levels are often given a literal null. From that Spark 4.3 concludes that no volume is ever reached,
     prunes the plan of volumes, and then misses a column there (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND).
     """
-    return F.when(F.length(key) < 0, F.lit(0).cast("bigint")).otherwise(level)
+    return f"if(octet_length({key}) < 0, 0, {level})"
 
 
-def millis(time: Column, kind: T.DataType) -> Column:
-    """A timestamp of that kind as milliseconds since 1970, cut towards the past; timestamp_ntz is read as UTC."""
-    if not isinstance(kind, T.TimestampNTZType):
-        return F.unix_millis(time.cast(T.TimestampType()))
+def millis(place: int, types: T.StructType) -> str:
+    """A timestamp as milliseconds since 1970, cut towards the past; timestamp_ntz is read as UTC."""
+    time = f"_{place}"
+    if not isinstance(types[place].dataType, T.TimestampNTZType):
+        return f"unix_millis(cast({time} as timestamp_ltz))"
     # A cast to timestamp would go through the session's time zone; the fields of a timestamp_ntz do not.
-    days = F.unix_date(time.cast(T.DateType())).cast(T.LongType())
-    seconds = F.hour(time) * 3600 + F.minute(time) * 60 + F.extract(F.lit("SECOND"), time)
-    return days * 86_400_000 + F.floor(seconds * 1000).cast(T.LongType())
+    seconds = f"hour({time}) * 3600 + minute({time}) * 60 + extract(second from {time})"
+    return f"unix_date(cast({time} as date)) * 86400000L + cast(floor(({seconds}) * 1000) as bigint)"
 
 
-def in_range(millis: Column) -> Column:
+def in_range(millis: str) -> str:
     """Whether a time lies in the years 1 to 9999; null for null."""
-    return millis.between(MIN_MS, MAX_MS)
-
-
-def timestamp(millis: Column) -> Column:
-    """Milliseconds since 1970 as a timestamp."""
-    return F.timestamp_millis(millis)
+    return f"({millis} between {MIN_MS} and {MAX_MS})"
 
 
 def _places(frame: DataFrame, expected: T.StructType, what: str) -> dict[str, int]:
@@ -178,22 +166,31 @@ def _fits(kind: T.DataType, wanted: T.DataType) -> bool:
     return False
 
 
-def _text(place: int) -> Column:
-    return F.col(f"_{place}").cast(T.StringType())
+def by_place(frame: DataFrame) -> DataFrame:
+    """The columns named `_0`, `_1` and so on: no name a caller chose is part of an expression."""
+    return frame.toDF(*(f"_{i}" for i in range(len(frame.columns))))
 
 
-def _bigint(place: int) -> Column:
-    return F.col(f"_{place}").cast(T.LongType())
+def struct(places: Iterable[int]) -> str:
+    return f"struct({', '.join(f'_{place}' for place in places)})"
 
 
-def _needs(place: int, kind: T.DataType) -> Column:
-    column = F.col(f"_{place}")
+def _text(place: int) -> str:
+    return f"cast(_{place} as string)"
+
+
+def _bigint(place: int) -> str:
+    return f"cast(_{place} as bigint)"
+
+
+def _needs(place: int, types: T.StructType) -> str:
+    column, kind = f"_{place}", types[place].dataType
     if kind.simpleString() == NEEDS.simpleString():
         return column
     if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StructType):
         # By name, whatever their order: a cast of structs goes by position.
-        column = F.arrays_zip(column["key"], column["level"])
-    return column.cast(NEEDS)
+        column = f"arrays_zip({column}.key, {column}.level)"
+    return f"cast({column} as {NEEDS.simpleString()})"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -17,17 +17,27 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.spark.alone import alone, some_op_id_twice
-from dwell.spark.met import LEVEL, asked, mark, met, only, walk_of, walking
+from dwell.spark.alone import alone
+from dwell.spark.met import LEVEL, MARK, SIGNAL, WALK, beside, met, walking
 from dwell.spark.options import SettleOptions
 from dwell.spark.outcome import ALL, ANY, SOME, outcomes, told
 from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
 from dwell.spark.stream.plan import settle_stream
 from dwell.spark.volume import volume_met
 from dwell.spark.wait import waits
+from dwell.spark.way import SEVERAL, only, ways
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+_WAIT = (
+    "op_id",
+    "tag",
+    "rule",
+    "submitted_ms",
+    "if(nth = 0, row, null) as row",
+    "if(nth = 0, extra, null) as extra",
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,57 +65,41 @@ def settle(
         return settle_stream(operations, events, options or SettleOptions())
     settled = settle_plain(plain_operations(operations), plain_events(events), as_of_ms=_as_of_ms(as_of))
     extras = extra_names(operations)
-    if extras:
-        settled = settled.select(*OUTCOMES.names, "extra.*")
-    return settled.toDF(*OUTCOMES.names, *extras)
+    if not extras:
+        return settled.drop("extra")
+    return settled.select(*OUTCOMES.names, "extra.*").toDF(*OUTCOMES.names, *extras)
 
 
 def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | None) -> DataFrame:
-    """The same on `plain_operations` and `plain_events`; `extra`, if there, stays a struct."""
-    events = events.where(F.col("key").isNotNull() & in_range(F.col("at_ms")))
-    several = F.coalesce(F.size("needs") > 1, F.lit(False))
-    summed = several & F.col("volume").isNotNull()
-    twice = some_op_id_twice(operations)
-    single = alone(operations.where(~several & ~twice), events)
-    other, sums = operations.where((several | twice) & ~summed), operations.where(summed)
-    walks = asked(other)
-    simple = met(only(_needs(other), walks), only(walking(events), walks))
-    # Not asked of `sums`: where Spark 4.3 knows beforehand that there are none, as of literal rows, it loses a column.
-    rises = operations.select(F.explode_outer(F.when(summed, F.array(F.lit(LEVEL)))).alias("walk")).distinct()
-    levels = only(walking(events), rises).withColumnRenamed("mark", "level")
-    grouped = outcomes(simple.unionByName(volume_met(_volume_needs(sums), levels)))
-    return told(single.unionByName(grouped), as_of_ms)
+    """The same on `plain_operations` and `plain_events`; `extra` stays as it is."""
+    happened = walking(events.where(f"key is not null and {in_range('at_ms')}"))
+    taken = ways(operations)
+    several, summed = F.expr(SEVERAL), F.expr(f"{SEVERAL} and volume is not null")
+    single = alone(operations.where(~several), happened, taken.alone)
+    simple = _needs(operations.where((several | taken.twice) & ~summed))
+    sums = _volume_needs(operations.where(summed))
+    grouped = outcomes(
+        met(only(beside(simple, happened), taken.together)),
+        volume_met(only(beside(sums, happened), taken.summed)),
+    )
+    return told(single.union(grouped), as_of_ms)
 
 
 def _needs(operations: DataFrame) -> DataFrame:
     """A row for each need. What belongs to the operation as a whole travels with its first need."""
-    count = F.size("needs")
-    quorum = F.coalesce("row.quorum", count)
-    rule = F.when(quorum == 1, ANY).when(quorum == count, ALL).otherwise(SOME)
-    each = waits(operations).select("*", rule.alias("rule"), F.posexplode_outer("needs").alias("nth", "need"))
-    level = F.col("need.level")
-    return each.select(
-        F.col("need.key").alias("key"),
-        walk_of(level).alias("walk"),
-        mark(level, F.col("submitted_ms"), F.col("row.volume")).alias("mark"),
-        _wait(F.col("rule")).alias("wait"),
-    )
+    rule = f"""
+        case coalesce(row.quorum, size(needs)) when 1 then {ANY} when size(needs) then {ALL} else {SOME} end as rule
+    """
+    each = waits(operations).selectExpr("*", "row.volume", rule, "posexplode_outer(needs) as (nth, need)")
+    return each.selectExpr("need.key", f"{WALK} as walk", f"{MARK} as mark", *_WAIT)
 
 
 def _volume_needs(operations: DataFrame) -> DataFrame:
-    each = waits(operations).select("*", F.posexplode_outer("needs").alias("nth", "need"))
-    return each.select(
-        F.col("need.key").alias("key"),
-        F.col("need.level").alias("level"),
-        "deadline_ms",
-        F.col("row.volume").alias("volume"),
-        _wait(F.lit(ANY)).alias("wait"),
-    )
-
-
-def _wait(rule: Column) -> Column:
-    first = F.when(F.col("nth") == 0, F.col("row"))
-    return F.struct("op_id", "tag", rule.alias("rule"), "submitted_ms", first.alias("row"))
+    each = waits(operations).selectExpr("*", f"{ANY} as rule", "posexplode_outer(needs) as (nth, need)")
+    # All are on one walk, but Spark must not know that beforehand.
+    walk = f"if(nth < 0, {SIGNAL}, {LEVEL}) as walk"
+    wait = f"struct({', '.join(_WAIT)}) as wait"
+    return each.selectExpr("need.key", walk, f"struct(need.level, deadline_ms, row.volume, {wait}) as need")
 
 
 def _as_of_ms(as_of: datetime | None) -> int | None:

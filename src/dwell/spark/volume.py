@@ -20,108 +20,90 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
-
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, WindowSpec
+    from pyspark.sql import DataFrame
 
-_SUM = "decimal(38,0)"
+_BY_KEY = "partition by hash, key order by"
+_BY_TIME = "partition by op_id, tag order by at_ms, key, step"
+_SO_FAR = "between unbounded preceding and current row"
+_WHOLE = "rows between unbounded preceding and unbounded following"
 
 
-def volume_met(needs: DataFrame, events: DataFrame) -> DataFrame:
+def volume_met(rows: DataFrame) -> DataFrame:
     """One row an operation in the form of `met`: when the sum reached the volume, and which key brought it there.
 
-    `needs` is `key, level, deadline_ms, volume, wait`, `events` is `key, at_ms, level`, all with a level.
+    `rows` are needs beside events. Needs are `key` and `need`: `level, deadline_ms, volume` and `wait`, whose fields
+    are kept. Events are `key, mark, at_ms`, the mark being the level.
     """
-    return _reached(_steps(_numbered(needs, events)))
+    return _reached(_steps(_numbered(rows)))
 
 
-def _numbered(needs: DataFrame, events: DataFrame) -> DataFrame:
+def _numbered(rows: DataFrame) -> DataFrame:
     """Needs with their range of steps, `from_step` to `to_step`, and the events that are steps; a shuffle by key."""
-    asked = F.struct("level", "deadline_ms", "volume", "wait")
-    rows = needs.select(
+    hashed = rows.selectExpr(
+        "xxhash64(key) as hash",
         "key",
-        F.col("wait.submitted_ms").alias("at_ms"),
-        F.lit(None).cast("bigint").alias("level"),
-        F.try_add("level", "volume").alias("alone"),
-        asked.alias("need"),
+        "need",
+        "mark as level",
+        "if(need is null, at_ms, need.wait.submitted_ms) as at_ms",
+        "if(need is null, mark, try_add(need.level, need.volume)) as alone",
     )
-    nobody = F.lit(None).cast(rows.schema["need"].dataType)
-    both = rows.unionByName(events.select("key", "at_ms", "level", F.col("level").alias("alone"), nobody.alias("need")))
-    is_need = F.col("need").isNotNull()
-    hashed = both.withColumn("hash", F.xxhash64("key"))
 
     # In the order of time, the greatest of an instant first: a step is an event above all before it.
-    earlier = _by(F.col("at_ms"), F.desc("level")).rowsBetween(Window.unboundedPreceding, -1)
-    stepped = hashed.withColumn("before", F.max("level").over(earlier)).where(
-        is_need | F.col("before").isNull() | (F.col("level") > F.col("before"))
+    earlier = f"max(level) over ({_BY_KEY} at_ms, level desc rows between unbounded preceding and 1 preceding)"
+    stepped = hashed.selectExpr("*", f"{earlier} as before").where(
+        "need is not null or before is null or level > before"
     )
-    counted = stepped.withColumn("from_step", F.count("level").over(_up_to(_by(F.col("at_ms")))))
+    counted = f"count(level) over ({_BY_KEY} at_ms range {_SO_FAR}) as from_step"
 
     # In the order of levels, the greatest first: when is this key alone far enough?
-    first = F.min(F.when(~is_need, F.col("at_ms"))).over(_up_to(_by(F.desc("alone"))))
-    ended = counted.withColumn("enough", F.when(is_need & F.col("alone").isNotNull(), first))
-    enough = F.when(F.col("enough").isNotNull(), F.greatest("at_ms", "enough"))
-    until = F.when(is_need, F.least("need.deadline_ms", enough)).otherwise(F.col("at_ms"))
-    return ended.withColumn("until", until).withColumn("to_step", F.count("level").over(_up_to(_by(F.col("until")))))
+    first = f"min(if(need is null, at_ms, null)) over ({_BY_KEY} alone desc range {_SO_FAR})"
+    enough = f"if(need is not null and alone is not null, {first}, null) as enough"
+    until = "if(need is null, at_ms, least(need.deadline_ms, if(enough is null, null, greatest(at_ms, enough))))"
+    return stepped.selectExpr("*", counted, enough).selectExpr(
+        "*", f"count(level) over ({_BY_KEY} {until} range {_SO_FAR}) as to_step"
+    )
 
 
 def _steps(rows: DataFrame) -> DataFrame:
     """A row for each step from `from_step` to `to_step` with what it adds; the first stands for all before it."""
-    is_need = F.col("need").isNotNull()
-    numbers = F.when(is_need, F.sequence("from_step", F.greatest("from_step", "to_step"))).otherwise(
-        F.array("from_step")
-    )
+    numbers = "if(need is null, array(from_step), sequence(from_step, greatest(from_step, to_step)))"
     # Said aloud, for the rows lie by key already, and a key with many steps would stay with one task.
-    each = rows.select("*", F.posexplode_outer(numbers).alias("nth", "step")).repartition("hash", "key", "step")
-    taken = F.max(F.when(~is_need, F.struct("at_ms", "level", "before")))
-    met = (
-        each.select("*", taken.over(Window.partitionBy("hash", "key", "step")).alias("taken"))
-        .where(is_need)
-        .select("key", "step", "nth", "taken", "need.*")
-    )
-    before = F.when(F.col("nth") > 0, _above("taken.before")).otherwise(0)
-    return met.select(
-        "key",
-        "step",
-        "volume",
-        F.col("wait.op_id").alias("op_id"),
-        F.col("wait.tag").alias("tag"),
-        F.when(F.col("nth") == 0, F.col("wait")).alias("wait"),
-        F.col("taken.at_ms").alias("rose_ms"),
-        F.greatest("taken.at_ms", "wait.submitted_ms").alias("at_ms"),
-        (F.col("taken.level") > F.col("level")).alias("counts"),
-        (_above("taken.level") - before).cast(_SUM).alias("more"),
+    each = rows.selectExpr("*", f"posexplode_outer({numbers}) as (nth, step)").repartition("hash", "key", "step")
+    taken = "max(if(need is null, struct(at_ms, level, before), null)) over (partition by hash, key, step) as taken"
+    more = f"{_above('taken.level')} - if(nth > 0, {_above('taken.before')}, 0)"
+    return (
+        each.selectExpr("key", "step", "nth", "need", taken)
+        .where("need is not null")
+        .selectExpr(
+            "key",
+            "step",
+            "need.volume",
+            "need.wait.op_id",
+            "need.wait.tag",
+            "if(nth = 0, need.wait, null) as wait",
+            "taken.at_ms as rose_ms",
+            "greatest(taken.at_ms, need.wait.submitted_ms) as at_ms",
+            "taken.level > need.level as counts",
+            f"cast({more} as decimal(38,0)) as more",
+        )
     )
 
 
 def _reached(rows: DataFrame) -> DataFrame:
-    by_time = Window.partitionBy("op_id", "tag").orderBy("at_ms", "key", "step")
-    whole = by_time.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    here, last = F.struct("key", "step"), F.struct(F.lag("key").over(by_time), F.lag("step").over(by_time))
-    latest = F.struct((-F.col("rose_ms")).alias("ms"), F.col("key").alias("key"))
     # The steps of an operation that comes twice stand side by side, and count once.
+    again = f"struct(key, step) <=> struct(lag(key) over ({_BY_TIME}), lag(step) over ({_BY_TIME}))"
+    latest = "if(counts and at_ms <= met_ms, struct(-rose_ms as ms, key), null)"
     return (
-        rows.withColumn("more", F.when(here.eqNullSafe(last), 0).otherwise(F.col("more")).cast(_SUM))
-        .withColumn("sum", F.sum("more").over(so_far))
-        .withColumn("met_ms", F.min(F.when(F.col("sum") >= F.col("volume"), F.col("at_ms"))).over(whole))
-        .withColumn("by", F.min(F.when(F.col("counts") & (F.col("at_ms") <= F.col("met_ms")), latest)).over(whole))
-        .where(F.col("wait").isNotNull())
-        .select(F.col("by.key").alias("key"), "met_ms", "wait")
+        rows.selectExpr("* except (more)", f"cast(if({again}, 0, more) as decimal(38,0)) as more")
+        .selectExpr("*", f"sum(more) over ({_BY_TIME} rows {_SO_FAR}) as sum")
+        .selectExpr("*", f"min(if(sum >= volume, at_ms, null)) over ({_BY_TIME} {_WHOLE}) as met_ms")
+        .selectExpr("met_ms", "wait", f"min({latest}) over ({_BY_TIME} {_WHOLE}) as latest")
+        .where("wait is not null")
+        .selectExpr("latest.key", "met_ms", "wait.*")
     )
 
 
-def _above(level: str) -> Column:
+def _above(level: str) -> str:
     """How far a level is above the need's; exact, since the difference of two bigints may need 65 bits."""
-    above = F.col(level).cast("decimal(20,0)") - F.col("level").cast("decimal(20,0)")
-    return F.greatest(F.coalesce(above, F.lit(0)), F.lit(0))
-
-
-def _by(*order: Column) -> WindowSpec:
-    return Window.partitionBy("hash", "key").orderBy(*order)
-
-
-def _up_to(order: WindowSpec) -> WindowSpec:
-    return order.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    return f"greatest(coalesce(cast({level} as decimal(20,0)) - cast(need.level as decimal(20,0)), 0), 0)"

@@ -84,6 +84,41 @@ def test_columns_that_pass_through_are_known_by_name_and_time_zones_do_not_matte
 
 
 @pytest.mark.slow
+def test_the_heartbeat_cannot_be_left_out_later(streams: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in")
+    feed.add([Wait("one", [Need("k")], 10, 0)], [Event("k", 5)])
+    beating = replace(OPTIONS, idle_after=timedelta(days=1))
+    finish(start(streams, feed, tmp_path, beating))
+    feed.end()
+    with pytest.raises(StreamingQueryException, match=r"\[3\] sources in the checkpoint .* now there are \[2\]"):
+        finish(start(streams, feed, tmp_path))
+    finish(start(streams, feed, tmp_path, replace(beating, idle_after=timedelta(days=2))))
+    said = {one.op_id: one.outcome for one in outcomes(streams.read.parquet(str(tmp_path / "outcomes")))}
+    assert said == {"one": "completed"}
+
+
+@pytest.mark.slow
+def test_late_events_can_be_asked_for_later_and_no_more(streams: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "in")
+    feed.add([Wait("old", [Need("k")], 10, 0), Wait("mover", [Need("x")], 9000, 100)], [Event("x", 100)])
+    finish(start(streams, feed, tmp_path))
+    asked = replace(OPTIONS, late_events=True)
+    feed.add(
+        [Wait("young", [Need("l")], 10, 120), Wait("mover-2", [Need("y")], 9000, 200)], [Event("k", 5), Event("y", 200)]
+    )
+    feed.add([], [Event("l", 125)])
+    finish(start(streams, feed, tmp_path, asked))
+    feed.add([], [Event("l", 126)])
+    feed.end()
+    finish(start(streams, feed, tmp_path))
+    rows = streams.read.option("mergeSchema", True).parquet(str(tmp_path / "outcomes")).collect()
+    said = {row.op_id: row.outcome for row in rows if row.late is None}
+    assert said == {"old": "expired", "young": "expired", "mover": "completed", "mover-2": "completed"}
+    late = {(row.late.key, row.op_id, row.outcome) for row in rows if row.late is not None}
+    assert late == {("k", "old", "completed"), ("l", "young", "completed")}
+
+
+@pytest.mark.slow
 def test_what_waits_can_be_read_with_what_it_has_so_far(streams: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in")
     feed.add(

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument
-from dwell.spark.schema import timestamp
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Operations, decide
 from dwell.spark.stream.meet import unrepeated
@@ -54,17 +53,17 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
     needs = F.transform(
         "needs",
         lambda need: F.struct(
-            need["key"].alias("key"), need["level"].alias("level"), timestamp(need["met"]).alias("met_at")
+            need["key"].alias("key"), need["level"].alias("level"), F.timestamp_millis(need["met"]).alias("met_at")
         ),
     )
     return rows.select(
         "op_id",
-        timestamp(F.col("submitted")).alias("submitted_at"),
-        timestamp(F.col("deadline")).alias("deadline"),
+        F.timestamp_millis(F.col("submitted")).alias("submitted_at"),
+        F.timestamp_millis(F.col("deadline")).alias("deadline"),
         needs.alias("needs"),
         "quorum",
         "volume",
-        timestamp(F.when(F.col("watermark") > START, F.col("watermark"))).alias("watermark"),
+        F.timestamp_millis(F.when(F.col("watermark") > START, F.col("watermark"))).alias("watermark"),
     )
 
 

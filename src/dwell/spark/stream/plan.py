@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
 from dwell.errors import InvalidArgument
 from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
-from dwell.spark.schema import extra_names, in_range, plain_events, plain_operations, timestamp
+from dwell.spark.schema import extra_names, in_range, plain_events, plain_operations
 from dwell.spark.stream.operations import outcome_schema
 from dwell.spark.stream.pack import OP_COLUMNS, PACKED, pack_beats, pack_events, pack_operations
 from dwell.spark.stream.processor import LINK, NEWS, KeyProcessor, OperationProcessor
@@ -82,7 +82,7 @@ def _kept_extra(judged: DataFrame, names: list[str]) -> list[Column]:
 
 
 def _events(events: DataFrame) -> DataFrame:
-    usable = F.col("key").isNotNull() & in_range(F.col("at_ms"))
+    usable = F.expr(f"key is not null and {in_range('at_ms')}")
     return plain_events(events).select(
         "key", F.col("at_ms").alias("at"), "level", F.when(usable, F.xxhash64("key")).alias("hash")
     )
@@ -124,16 +124,16 @@ def _columns(rows: DataFrame, extras: list[str], late_events: bool) -> DataFrame
     fields = rows.schema["extra"].dataType.names if extras else []  # type: ignore[attr-defined]
     late = F.struct(
         "key",
-        timestamp(F.col("at")).alias("at"),
+        F.timestamp_millis(F.col("at")).alias("at"),
         "level",
         F.col("was").alias("outcome"),
-        timestamp(F.col("was_finished")).alias("finished_at"),
+        F.timestamp_millis(F.col("was_finished")).alias("finished_at"),
     )
     kinds = (OUTCOME, LATE) if late_events else (OUTCOME,)
     return rows.where(F.col("kind").isin(*kinds)).select(
         "op_id",
         "outcome",
-        timestamp(F.col("finished")).alias("finished_at"),
+        F.timestamp_millis(F.col("finished")).alias("finished_at"),
         F.col("waited").alias("waited_ms"),
         "completed_by",
         "reason",
