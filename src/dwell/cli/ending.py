@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # How long tasks that were told to end may take, in seconds; what they write after that is not waited for.
 PATIENCE_S = 60
 
+# So often in a row nothing must be running before Spark counts as idle.
+IDLE_LOOKS = 4
+
 
 def elsewhere(call: Callable[[], Any]) -> None:
     """Run the call on a thread of its own and wait for it. Its errors are dropped: a better one is on its way."""
@@ -45,8 +48,11 @@ def work_ends_with_the_block(spark: SparkSession) -> Iterator[None]:
 
 def _end_work(spark: SparkSession) -> None:
     context: Any = spark.sparkContext
-    context.cancelAllJobs()
-    tracker = context._jsc.sc().statusTracker()
-    give_up = time.monotonic() + PATIENCE_S
-    while time.monotonic() < give_up and any(info.numRunningTasks() for info in tracker.getExecutorInfos()):
+    scheduler = context._jsc.sc().taskScheduler()
+    as_java = context._jvm.scala.jdk.javaapi.CollectionConverters.asJava
+    give_up, idle = time.monotonic() + PATIENCE_S, 0
+    while idle < IDLE_LOOKS and time.monotonic() < give_up:
+        # Each time anew: between two of its jobs a query has nothing to end, and then begins the next.
+        context.cancelAllJobs()
         time.sleep(0.05)
+        idle = 0 if any(as_java(scheduler.runningTasksByExecutors()).values()) else idle + 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+
+# Removing is tried so often, for two seconds.
+_TRIES = 40
 
 
 class Files(Protocol):
@@ -119,5 +124,15 @@ def whole_or_nothing(files: Files, target: str, *, overwrite: bool = False) -> I
         else:
             files.rename(partial, target)
     except BaseException:
-        elsewhere(lambda: files.remove(partial))
+        elsewhere(lambda: _clear(files, partial))
         raise
+
+
+def _clear(files: Files, path: str) -> None:
+    """Again and again while it is there: Spark clears up below it too, and one of the two may find a file gone."""
+    for _ in range(_TRIES):
+        with suppress(Exception):
+            files.remove(path)
+        if not files.exists(path):
+            return
+        time.sleep(0.05)
