@@ -60,8 +60,11 @@ def _numbered(rows: DataFrame) -> DataFrame:
     first = f"min(if(need is null, at_ms, null)) over ({_BY_KEY} alone desc range {_SO_FAR})"
     enough = f"if(need is not null and alone is not null, {first}, null) as enough"
     until = "if(need is null, at_ms, least(need.deadline_ms, if(enough is null, null, greatest(at_ms, enough))))"
-    return stepped.selectExpr("*", counted, enough).selectExpr(
-        "*", f"count(level) over ({_BY_KEY} {until} range {_SO_FAR}) as to_step"
+    # One after the other: the first is in the order the rows have already, the others are a sort each.
+    return (
+        stepped.selectExpr("*", counted)
+        .selectExpr("*", enough)
+        .selectExpr("*", f"count(level) over ({_BY_KEY} {until} range {_SO_FAR}) as to_step")
     )
 
 

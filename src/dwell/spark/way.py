@@ -50,14 +50,16 @@ def ways(operations: DataFrame) -> Ways:
     # Brought together first: to count before the shuffle is in vain where all differ.
     hashes = operations.selectExpr("xxhash64(op_id) as hash", f"not {HAS_NO_OP_ID} as named", _BITS).repartition("hash")
     counted = hashes.groupBy("hash").agg(F.expr("count_if(named) as count"), F.expr("bit_or(bits) as bits"))
-    # One number, so that all ways ask the same subquery.
-    found = counted.selectExpr(f"coalesce(bit_or(bits) | if(max(count) > 1, {1 << _TWICE}, 0), 0)")
-    bits = found.scalar()
+    # One number for all ways: two bits for the walks of `alone`, then of `together`, then of `summed`. Where an op_id
+    # comes twice, those with one need are brought together too.
+    moved = f"bit_or(bits) & ~3 | (bit_or(bits) & 3) * 4 | {1 << _TWICE}"
+    bits = counted.selectExpr(f"coalesce(if(max(count) > 1, {moved}, bit_or(bits)), 0)").scalar()
     # Not literals: with a walk known beforehand Spark 4.3 plans a nested loop, or loses a column.
     walks = operations.sparkSession.range(0, 2, numPartitions=1).select(F.expr("int(id) as walk"), bits.alias("bits"))
+    # Each names the number once, for each time costs Spark a copy of the subquery to plan.
     return Ways(
-        alone=walks.where(f"getbit(bits, {_TWICE}) = 0 and getbit(bits, walk) = 1"),
-        together=walks.where(f"(getbit(bits, {_TWICE}) = 1 and getbit(bits, walk) = 1) or getbit(bits, 2 + walk) = 1"),
+        alone=walks.where("getbit(bits, walk) = 1"),
+        together=walks.where("getbit(bits, 2 + walk) = 1"),
         summed=walks.where("getbit(bits, 4 + walk) = 1"),
         twice=F.getbit(bits, F.lit(_TWICE)) == 1,
     )
@@ -66,6 +68,6 @@ def ways(operations: DataFrame) -> Ways:
 def only(rows: DataFrame, walks: DataFrame) -> DataFrame:
     """The rows on those walks. Their own must come from an explode, for the same reason.
 
-    Best asked of needs beside events, for each time costs Spark a copy of the subquery to plan.
+    Best asked of needs beside events: once for both.
     """
     return rows.join(F.broadcast(walks), "walk", "left_semi")
