@@ -78,7 +78,7 @@ def test_a_running_stream_ends_whole_and_goes_on(shop: Shop, tmp_path: Path, num
         path.rename(tmp_path / path.stem / path.name)
     argv: list[object] = ["settle", tmp_path / "orders", tmp_path / "payments", "--stream", "--idle-after", "1s"]
     argv += ["--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out", "--shards", "2"]
-    out, err = run((argv, f"{tmp_path}/checkpoint/commits/0", number), ([*argv, "--for", "20s"], None, 0))
+    out, err = run((argv, f"{tmp_path}/checkpoint/commits/0", number), ([*argv, "--for", "40s"], None, 0))
     identity = "ledger identity holds: 4 operations in, 1 completed + 2 expired + 1 rejected + 0 pending"
     codes = [line for line in out if line.startswith(("exit code", "ledger", "LEDGER"))]
     assert codes[0].startswith("ledger identity holds: 4 operations in, ")
