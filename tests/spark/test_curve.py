@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dwell.errors import InvalidArgument
+from dwell.errors import InvalidArgument, InvalidType
 from dwell.ledger import replay
 from dwell.spark import curve, shortest_delay
 from tests.spark import frames
@@ -59,5 +59,7 @@ def test_misuse_is_said_before_any_job(spark: SparkSession) -> None:
         curve(operations, events, [])
     with pytest.raises(InvalidArgument, match="must not be negative: -1"):
         curve(operations, events, [5, -1])
+    with pytest.raises(InvalidType, match=r"whole milliseconds, not \[1\.5\]"):
+        curve(operations, events, [1.5])  # type: ignore[list-item]
     with pytest.raises(InvalidArgument, match=r"not 1\.5"):
         shortest_delay(operations, events, [1.5], up_to_ms=10)

@@ -6,9 +6,10 @@ longest candidate, and each shorter one only asks how many of the waits fit into
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING
 
-from dwell.errors import InvalidArgument
+from dwell.errors import InvalidArgument, InvalidType
 from dwell.spark.schema import plain_events, plain_operations
 from dwell.spark.settle import settle_plain
 
@@ -81,7 +82,10 @@ def _double(share: float) -> str:
 
 
 def _delays(delays_ms: Sequence[int]) -> list[int]:
-    delays = sorted(set(delays_ms))
+    try:
+        delays = sorted({index(delay) for delay in delays_ms})
+    except TypeError:
+        raise InvalidType(f"delays_ms must be whole milliseconds, not {delays_ms!r}") from None
     if not delays:
         raise InvalidArgument("delays_ms must name at least one delay")
     if delays[0] < 0:
