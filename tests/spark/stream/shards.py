@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from dwell.ledger import Event, Need, Outcome, Wait
 from dwell.ledger.check import content, fault, is_usable_event
 from dwell.spark.stream import keys, operations
 from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat
-from dwell.spark.stream.journal import Header, Tables
 from dwell.spark.stream.keys import KeyRows
-from dwell.spark.stream.operations import OperationRows, snapshot_schemas
-from dwell.spark.stream.table import EVENT, NEED, empty, ints, joined, where
+from dwell.spark.stream.operations import OperationRows, layout
+from dwell.spark.stream.store import Header, Layout, Tables
+from dwell.spark.stream.table import EVENT, NEED, cells, ints, joined, where
 from dwell.spark.stream.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dwell.spark.stream.table import Ints
 
 OPS = pa.schema(
     [
@@ -36,33 +40,78 @@ OPS = pa.schema(
 )
 
 
-class MemoryJournal:
-    def __init__(self, snapshot: dict[str, pa.Schema], log: dict[str, pa.Schema]) -> None:
-        self._schemas = log
-        self._header: Header | None = None
-        self._snapshot = {name: empty(schema) for name, schema in snapshot.items()}
-        self._log: list[Tables] = []
+class MemoryStore:
+    """Counts what is read of it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.kept: dict[int, Tables] = {}
+        self.slices: dict[int, Tables] = {}
+        self.hashes = np.zeros(0, np.int64)
+        self.entries: list[Tables] = []
         self.reads = 0
+        self._header: str | None = None
+        self._directory: str | None = None
 
     def header(self) -> Header | None:
-        return self._header
+        return None if self._header is None else json.loads(self._header)
 
     def keep_header(self, header: Header) -> None:
-        self._header = header
+        self._header = json.dumps(header)
 
-    def snapshot(self) -> Tables:
+    def directory(self) -> Header | None:
         self.reads += 1
-        return self._snapshot
+        return None if self._directory is None else json.loads(self._directory)
+
+    def keep_directory(self, directory: Header) -> None:
+        self._directory = json.dumps(directory)
+
+    def parts(self, numbers: list[int], there: int) -> list[Tables]:
+        assert there == len(self.kept)
+        self.reads += len(numbers)
+        return [self.kept[number] for number in numbers]
+
+    def keep_part(self, number: int, tables: Tables) -> None:
+        assert any(table.num_rows for table in tables.values())
+        self.kept[number] = tables
+
+    def drop_part(self, number: int) -> None:
+        del self.kept[number]
+
+    def index(self) -> Ints:
+        self.reads += 1
+        return self.hashes
+
+    def keep_index(self, hashes: Ints) -> None:
+        self.hashes = hashes
 
     def log(self) -> Tables:
-        parts = {name: [tables[name] for tables in self._log if name in tables] for name in self._schemas}
-        return {name: joined(parts[name], schema) for name, schema in self._schemas.items()}
+        return {
+            name: joined([tables[name] for tables in self.entries if name in tables], schema)
+            for name, schema in self.layout.log.items()
+        }
 
     def append(self, tables: Tables) -> None:
-        self._log.append(tables)
+        self.entries.append(tables)
 
-    def rewrite(self, snapshot: Tables, log: Tables) -> None:
-        self._snapshot, self._log = snapshot, [log]
+    def rewrite_log(self, tables: Tables) -> None:
+        self.entries = [tables]
+
+    def slice(self, number: int) -> Tables:
+        self.reads += 1
+        return self.slices[number]
+
+    def keep_slice(self, number: int, tables: Tables) -> None:
+        assert number not in self.slices
+        self.slices[number] = tables
+
+    def drop_slice(self, number: int) -> None:
+        del self.slices[number]
+
+    def rows(self, name: str) -> int:
+        """How many of this table there are, wherever they lie."""
+        places = (*self.kept.values(), *self.slices.values(), *self.entries)
+        return sum(tables[name].num_rows for tables in places if name in tables)
 
 
 class Shards:
@@ -70,9 +119,8 @@ class Shards:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.keys = [MemoryJournal(keys.SNAPSHOT, keys.LOG) for _ in range(terms.shards)]
-        schemas = snapshot_schemas(OPS)
-        self.ops = [MemoryJournal(schemas, schemas) for _ in range(terms.shards)]
+        self.keys = [MemoryStore(keys.LAYOUT) for _ in range(terms.shards)]
+        self.ops = [MemoryStore(layout(OPS)) for _ in range(terms.shards)]
         self.late = 0
         self.shown: list[dict[str, Any]] = []
         self.pending = 0
@@ -88,8 +136,8 @@ class Shards:
         asked = self._cut([need for wait in sound for need in needs(wait)], "key", NEED)
         own = self._cut([operation(wait) for wait in waits], "op_id", OPS)
         told = [
-            keys.step(journal, self.terms, KeyRows(beat, asked[shard], heard[shard]))
-            for shard, journal in enumerate(self.keys)
+            keys.step(store, self.terms, KeyRows(beat, asked[shard], heard[shard]))
+            for shard, store in enumerate(self.keys)
         ]
         self.late += sum(news.late for news in told)
         met = self._spread([news.met for news in told])
@@ -97,9 +145,9 @@ class Shards:
         until = told[0].until
         outcomes: list[Outcome] = []
         self.pending = 0
-        for shard, journal in enumerate(self.ops):
+        for shard, store in enumerate(self.ops):
             given = OperationRows(until, own[shard], met[shard], shown[shard])
-            said = operations.step(journal, self.terms, OPS, given)
+            said = operations.step(store, self.terms, OPS, given)
             self.shown += said.late.to_pylist()
             self.pending += said.pending
             outcomes += [
@@ -134,7 +182,9 @@ class Shards:
         }
 
     def _cut(self, rows: list[dict[str, Any]], by: str, schema: pa.Schema) -> list[list[pa.RecordBatch]]:
-        shards = [[row for row in rows if number(row[by]) % self.terms.shards == i] for i in range(self.terms.shards)]
+        count = self.terms.shards
+        rows = [{**row, "cell": int(cells(np.array([number(row[by])]), count)[0])} for row in rows]
+        shards = [[row for row in rows if number(row[by]) % count == i] for i in range(count)]
         return [[pa.RecordBatch.from_pylist(part, schema)] for part in shards]
 
     def _spread(self, batches: list[pa.RecordBatch]) -> list[list[pa.RecordBatch]]:

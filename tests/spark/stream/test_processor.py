@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +12,13 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from dwell.errors import InvalidArgument
-from dwell.ledger import Event, Need, Wait
-from dwell.spark.stream.pack import OP_COLUMNS, pack_events, pack_operations
+from dwell.ledger import Event, Need, Wait, replay
+from dwell.ledger.check import fault, is_usable_event
+from dwell.spark.stream.pack import OP_COLUMNS, pack_beats, pack_events, pack_operations
 from dwell.spark.stream.processor import KeyProcessor, OperationProcessor
 from dwell.spark.stream.table import load
-from tests.spark.stream.shards import OPS, number, operation
-from tests.spark.stream.test_shards import terms
+from tests.spark.stream.shards import OPS, number, operation, sorted_needs
+from tests.spark.stream.test_shards import FAR_MS, arrivals, history, split, terms
 
 
 def packed(waits: list[Wait], events: list[Event]) -> list[Row]:
@@ -23,11 +26,15 @@ def packed(waits: list[Wait], events: list[Event]) -> list[Row]:
     rows: list[Row] = []
     if waits:
         ops = pa.RecordBatch.from_pylist([operation(wait) for wait in waits], OPS)
-        hashes = pa.array([[number(need.key) for need in wait.needs or []] for wait in waits], pa.list_(pa.int64()))
+        asked = [None if fault(*wait) else [number(need.key) for need in sorted_needs(wait)] for wait in waits]
+        hashes = pa.array(asked, pa.list_(pa.int64()))
         batch = pa.RecordBatch.from_arrays([*ops.columns, hashes], names=[*OP_COLUMNS, "key_hashes"])
         rows += [Row(**row) for one in pack_operations(1)([batch]) for row in one.to_pylist()]
     if events:
-        heard = [{"key": e.key, "at": e.at_ms, "level": e.level, "hash": number(e.key)} for e in events]
+        heard = [
+            {"key": e.key, "at": e.at_ms, "level": e.level, "hash": number(e.key) if is_usable_event(e) else None}
+            for e in events
+        ]
         schema = pa.schema([("key", pa.string()), ("at", pa.int64()), ("level", pa.int64()), ("hash", pa.int64())])
         batch = pa.RecordBatch.from_pylist(heard, schema)
         rows += [Row(**row) for one in pack_events(1)([batch]) for row in one.to_pylist()]
@@ -57,6 +64,26 @@ def test_rows_in_at_one_end_outcomes_out_at_the_other() -> None:
     news = batch([Wait("c", [Need("c")], 10, 20)], [Event("x", 20)])
     assert sorted(outcomes(news)) == [("a", "completed", 4), ("b", "expired", 10)]
     assert [row.pending for row in news] == [1]
+
+
+@pytest.mark.usefixtures("folding")
+def test_what_lies_in_state_comes_back_as_it_was() -> None:
+    for seed in range(10):
+        rng = Random(seed)
+        waits, events = history(rng, 12)
+        one = terms(5, shards=1, remember_ms=10**15)
+        keys, operations = TwsTester(KeyProcessor(one)), TwsTester(OperationProcessor(one, OPS))
+        rows, batches = arrivals(rng, waits, events, 5), list[list[Row]]()
+        while rows:
+            batch, rows = rows[: (size := rng.randint(1, 6))], rows[size:]
+            batches.append(packed(*split(batch)))
+        for now_ms in (FAR_MS, FAR_MS + 10):
+            (beat,) = pack_beats(1)([pa.RecordBatch.from_pydict({"now": [now_ms]})])
+            batches.append([Row(**row) for row in beat.to_pylist()])
+        said = Counter[tuple[Any, ...]]()
+        for given in batches:
+            said.update(outcomes(operations.test(0, keys.test(0, given))))
+        assert said == Counter(one[:3] for one in replay(waits, events)), f"seed {seed}"
 
 
 def test_state_written_under_other_terms_is_refused() -> None:

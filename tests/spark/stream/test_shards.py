@@ -13,7 +13,7 @@ import pytest
 from dwell.ledger import Event, Need, Outcome, Wait, replay
 from dwell.ledger.check import content, fault, is_usable_event, is_usable_time
 from dwell.ledger.reason import Reason
-from dwell.spark.stream import journal, operations
+from dwell.spark.stream import journal
 from dwell.spark.stream.decide import rows_of
 from dwell.spark.stream.terms import Terms
 from tests.ledger.history import LAST_MS, random_history
@@ -73,9 +73,8 @@ def run(shards: Shards, rows: Sequence[Wait | Event], rng: Random) -> list[Outco
     return outcomes
 
 
-@pytest.mark.parametrize("short_log", [-1, 3, 4096])
-def test_any_cut_of_any_history_settles_as_replay_does(short_log: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "SHORT_LOG", short_log)
+@pytest.mark.usefixtures("folding")
+def test_any_cut_of_any_history_settles_as_replay_does() -> None:
     for seed in range(SEEDS):
         rng = Random(seed)
         waits, events = history(rng, rng.choice((4, 12)))
@@ -102,11 +101,8 @@ def split(rows: Sequence[Wait | Event]) -> tuple[list[Wait], list[Event]]:
     return [row for row in rows if isinstance(row, Wait)], [row for row in rows if isinstance(row, Event)]
 
 
-@pytest.mark.parametrize("short_log", [-1, 3])
-def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
-    short_log: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "SHORT_LOG", short_log)
+@pytest.mark.usefixtures("folding")
+def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed() -> None:
     shown = 0
     for seed in range(LATE_SEEDS):
         rng = Random(seed)
@@ -146,7 +142,7 @@ def test_late_rows_are_set_aside_and_shown_with_what_they_would_have_changed(
 
 
 def test_one_turned_away_does_not_come_back_when_its_rival_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "is_long", lambda _header: True)
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
     shards = Shards(terms(remember_ms=10, late_events=True))
     said: list[Outcome] = []
     for wait, event in (
@@ -160,6 +156,19 @@ def test_one_turned_away_does_not_come_back_when_its_rival_is_forgotten(monkeypa
         said += shards.batch([wait], [event])
     assert Counter((one.op_id, one.outcome) for one in said) == Counter(
         [("a", "expired"), ("a", "rejected"), ("b", "expired"), ("c", "expired")]
+    )
+
+
+def test_one_turned_away_does_not_come_due_though_its_rival_lies_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
+    shards = Shards(terms(shards=1, remember_ms=1000))
+    said = shards.batch([Wait("a", [Need("k")], 0, 0), Wait("b", [Need("k")], 0, 1)], [Event("x", 1)])
+    # From here on nothing is folded: the first `a` is in a part, the second stays in the log.
+    monkeypatch.setattr(journal, "SHORT_LOG", 4096)
+    for at_ms in (10, 20, 50, 60):
+        said += shards.batch([Wait("a", [Need("l")], 20, 10), Wait("c", [Need("k")], 100, at_ms)], [Event("x", at_ms)])
+    assert Counter((one.op_id, one.outcome) for one in said) == Counter(
+        [("a", "expired"), ("b", "expired"), ("a", "rejected"), ("c", "rejected"), ("c", "rejected")]
     )
 
 
@@ -182,11 +191,38 @@ def test_what_is_not_due_is_not_read() -> None:
     shards = Shards(terms(shards=1))
     shards.batch([Wait(f"op{i}", [Need(f"k{i}")], 1000, 0) for i in range(50)], [Event("x", 1)])
     shards.batch([Wait("mover", [Need("m")], 1000, 5)], [Event("x", 5)])
-    before = [journal.reads for journal in shards.keys + shards.ops]
+    before = [store.reads for store in shards.keys + shards.ops]
     for now_ms in range(10, 20):
         assert shards.batch([], [], now_ms) == []
-    assert [journal.reads for journal in shards.keys + shards.ops] == before
+    assert [store.reads for store in shards.keys + shards.ops] == before
     assert shards.pending == 51
+
+
+def test_a_batch_reads_what_its_rows_are_about_however_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("SHORT_LOG", 8), ("PART_ROWS", 8), ("SLICE_ROWS", 8)):
+        monkeypatch.setattr(journal, name, size)
+    reads = []
+    for many in (50, 2_000):
+        shards = Shards(terms(100, shards=1))
+        shards.batch([Wait(f"op{i}", [Need(f"k{i}")], 10_000, 0) for i in range(many)], [Event("x", 0)])
+        # Put off: the watermark comes to them later.
+        shards.batch([Wait(f"far{i}", [Need("f")], 5, 5_000 + i) for i in range(many)], [])
+        shards.batch([Wait("mover", [Need("m")], 0, 200)], [Event("x", 200)])
+        assert shards.pending == 2 * many + 1
+        stores = shards.keys + shards.ops
+        assert max(store.rows("needs" if store in shards.keys else "ops") for store in stores) > 2 * many
+        for store in stores:
+            store.reads = 0
+        said: list[Outcome] = []
+        for turn in range(1, 11):
+            at_ms = 200 + 10 * turn
+            said += shards.batch([Wait(f"new{turn}", [Need("n")], 5, at_ms)], [Event(f"k{turn}", at_ms)])
+        said += shards.batch([Wait("last", [Need("n")], 0, 500)], [Event("x", 500)])
+        assert Counter(one.outcome for one in said) == Counter(completed=10, expired=11)
+        assert shards.pending == 2 * many - 9
+        reads.append(max(store.reads for store in stores))
+    few, very_many = reads
+    assert very_many < 2 * few < 200
 
 
 def test_a_repeat_within_memory_changes_nothing_and_one_beyond_it_is_too_late() -> None:
@@ -205,7 +241,7 @@ def test_a_repeat_within_memory_changes_nothing_and_one_beyond_it_is_too_late() 
 
 
 def test_a_faulty_row_without_a_time_is_remembered_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "is_long", lambda _header: True)
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
     shards = Shards(terms(remember_ms=100))
     faulty = Wait("a", [Need("k")], 5, None)
     said = shards.batch([faulty, Wait("b", [Need("k")], 5, 1000)], [Event("k", 1000)])
@@ -225,6 +261,7 @@ def test_keys_are_forgotten_when_told_so(monkeypatch: pytest.MonkeyPatch) -> Non
         assert {one.outcome for one in late if one.op_id == "late"} == {outcome}
 
 
+@pytest.mark.usefixtures("folding")
 def test_terms_other_than_shards_may_change_on_the_way() -> None:
     for seed in range(30):
         rng = Random(seed)
@@ -256,12 +293,12 @@ def test_what_is_settled_leaves_though_little_comes(monkeypatch: pytest.MonkeyPa
         shards.batch([Wait(f"at{at_ms}", [Need("x")], 0, at_ms)], [Event("k", at_ms)])
     (keys,), (ops,) = shards.keys, shards.ops
     assert shards.pending == 2
-    assert keys.snapshot()["needs"].num_rows + keys.log()["needs"].num_rows < 10
-    assert ops.snapshot()["ops"].num_rows + ops.log()["ops"].num_rows < 10
+    assert keys.rows("needs") < 10
+    assert ops.rows("ops") < 10
 
 
 def test_of_a_volume_only_the_last_rise_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "is_long", lambda _header: True)
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
     shards = Shards(terms(shards=1))
     waits = [Wait("a", [Need("k", 0), Need("l", 0)], 10_000, 0, None, 100), Wait("b", [Need("k", 90)], 10_000, 0)]
     events = [Event("l", 5, 1), *(Event("k", at_ms, at_ms) for at_ms in range(1, 110))]
@@ -269,7 +306,7 @@ def test_of_a_volume_only_the_last_rise_is_kept(monkeypatch: pytest.MonkeyPatch)
     for event in sorted(events, key=lambda event: event.at_ms or 0):
         said += shards.batch([Wait("x", [Need("k")], 0, event.at_ms)], [event])
         (ops,) = shards.ops
-        assert ops.snapshot()["met"].num_rows < 6
+        assert ops.rows("met") < 6
     said = [one for one in said if one.op_id != "x"]
     assert Counter(said) == Counter(replay(waits, events))
 

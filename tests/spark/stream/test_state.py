@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,11 +30,11 @@ WORK = ("rocksdbGetCount", "rocksdbPutCount", "rocksdbTotalBytesRead", "rocksdbT
 def test_a_key_is_forgotten_after_its_time(streams: SparkSession, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "in")
     late_ms = 2 * 3_600_000
-    # Keys are forgotten when a snapshot is written, which takes a log of some length.
-    many = [Event(f"k{number}", late_ms, 1) for number in range(SHORT_LOG)]
+    # Keys are forgotten when a log is folded, which takes some length.
+    many = [Event(f"k{number}", late_ms - 100, 1) for number in range(SHORT_LOG)]
     feed.add(
-        [Wait("first", [Need("idle", 7)], 10, 0), Wait("mover", [Need("k1")], 0, late_ms)],
-        [Event("idle", 0, 7), Event("busy", 0, 7), Event("busy", late_ms - 100, 8), *many],
+        [Wait("first", [Need("idle", 7)], 10, 0), Wait("mover", [Need("x")], 0, late_ms)],
+        [Event("idle", 0, 7), Event("busy", 0, 7), Event("busy", late_ms - 100, 8), *many, Event("x", late_ms)],
     )
     feed.add(
         [
@@ -59,14 +60,26 @@ def test_with_nothing_due_a_batch_costs_the_same_however_many_wait(streams: Spar
         wait_for(query, lambda figures: figures.pending == 1)
         few = work_of_an_empty_batch(query)
         many = [Wait(f"op{number}", [Need(f"k{number}")], 3_600_000, now_ms) for number in range(100_000)]
-        feed.add(many, [Event("x", now_ms + 20_000)])
-        wait_for(query, lambda figures: figures.pending == 100_001)
+        feed.add([*many, Wait("two", [Need("two")], 3_600_000, now_ms + 30_000)], [Event("x", now_ms + 30_000)])
+        wait_for(query, lambda figures: figures.pending == 100_002)
         for some, stage in zip(few, work_of_an_empty_batch(query), strict=True):
             assert (stage["rocksdbGetCount"], stage["rocksdbPutCount"]) == (8, 4)
             # The figures in the headers have more digits now.
             assert all(abs(stage[name] - some[name]) < 100 for name in WORK)
+        # Nor does one with a few rows read what has nothing to do with them.
+        feed.add([Wait("new", [Need("n")], 3_600_000, now_ms + 50_000)], [Event("k7", now_ms + 50_000)])
+        feed.add([Wait("newer", [Need("n")], 3_600_000, now_ms + 90_000)], [Event("x", now_ms + 90_000)])
+        wait_for(query, lambda figures: figures.pending == 100_003)
+        for stage in work_of_the_last_rows(query):
+            assert stage["rocksdbTotalBytesRead"] < 1_500_000
     finally:
         query.stop()
+
+
+def work_of_the_last_rows(query: StreamingQuery) -> list[dict[str, int]]:
+    """What the last micro-batch that had rows in both inputs did to the state, for each stage."""
+    told = [one for one in query.recentProgress if all(source.numInputRows for source in one.sources[:2])]
+    return work(told[-1])
 
 
 def work_of_an_empty_batch(query: StreamingQuery) -> list[dict[str, int]]:
@@ -75,4 +88,8 @@ def work_of_an_empty_batch(query: StreamingQuery) -> list[dict[str, int]]:
     wait_for(query, lambda figures: figures.batch > last + 1)
     progress = next(one for one in query.recentProgress if one.batchId == last + 2)
     assert [source.numInputRows > 0 for source in progress.sources] == [False, False, True]
+    return work(progress)
+
+
+def work(progress: StreamingQueryProgress) -> list[dict[str, int]]:
     return [{name: operator.customMetrics[name] for name in WORK} for operator in progress.stateOperators]

@@ -83,12 +83,11 @@ def deadlines(ops: pa.RecordBatch) -> Ints:
 
 def stirred(all_: Operations, since: int, until: int) -> Operations:
     """What must be looked at to decide [since, until): new operations, due ones, and those with news."""
-    ops = where(all_.ops, ints(all_.ops, "submitted") < until)
-    due = deadlines(ops)
-    asked = (ints(ops, "submitted") >= since) | ((due >= since) & (due < until))
+    due = deadlines(all_.ops)
+    asked = (ints(all_.ops, "submitted") >= since) | ((due >= since) & (due < until))
     news = all_.met.column("hash").filter(pa.array(ints(all_.met, "at") >= since))
-    hashes = pa.concat_arrays([ops.column("hash").filter(pa.array(asked)), news])
-    return Operations(*(where(part, among(part.column("hash"), hashes)) for part in (ops, all_.met, all_.known)))
+    hashes = pa.concat_arrays([all_.ops.column("hash").filter(pa.array(asked)), news])
+    return Operations(*(where(part, among(part.column("hash"), hashes)) for part in all_))
 
 
 def decide(asked: Operations, until: int) -> Decisions:
@@ -222,12 +221,12 @@ def _done_by_volume(ops: pa.RecordBatch, row: Ints, met: pa.RecordBatch, done: I
 
 
 def fold(all_: Operations, until: int, remember_ms: int, *, linger: bool = False) -> Operations:
-    """What is known up to `until`; operations submitted later are left out.
+    """What is known up to `until`.
 
     Settled operations become a few bytes as long as they are remembered, or stay whole if they shall linger. One
     that was turned away never stays whole: when the owner of its op_id is forgotten, it would take its place.
     """
-    at = decide(all_._replace(ops=where(all_.ops, ints(all_.ops, "submitted") < until)), until)
+    at = decide(all_, until)
     open_ = at.first & (at.instant >= until - remember_ms) if linger else at.instant == NEVER
     ops = where(at.ops, open_)
     met = where(all_.met, rows_of(ops, all_.met) >= 0)

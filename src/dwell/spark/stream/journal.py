@@ -1,89 +1,292 @@
-"""What a shard keeps between micro-batches: a small header, a snapshot, and a log of what came since.
+"""What a shard keeps between micro-batches, so that one costs what came and what is due, not what is there.
 
-A micro-batch writes what it brought to the end of the log: what it writes follows what arrived. When the log has
-grown to a part of the snapshot's size both are folded into a new snapshot: a row is rewritten a few times in its life,
-however many batches it waits. So they are when that part of the rows is of no more use.
+Rows that the watermark has not passed lie in slices of time; one is read when its time has come. Rows that it has
+passed are written to the end of a log. When that is long it is folded: what is over is dropped, and what stays goes to
+parts. A part holds what is known of some keys or operations, those whose hash ends like its number, some two thousand
+rows. An index says which hashes there are: what is new, and over before it is old, touches no part.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from dwell.errors import InvalidArgument
-from dwell.spark.stream.table import empty, fitted, from_text, joined, to_text
+from dwell.spark.stream.table import ints, joined, shares, where
+from dwell.spark.stream.timeline import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+    from dwell.spark.stream.store import Header, Store, Tables
+    from dwell.spark.stream.table import Ints, Mask
 
 # Of all that is written here; raised when an older version could not read it.
-FORMAT = 2
+FORMAT = 3
 
-# Rows a log may hold whatever the snapshot's size: below this a fold costs more than reading the log.
+# Rows a log may hold whatever the size of the parts: below this a fold costs more than reading the log.
 SHORT_LOG = 4096
 
-Header = dict[str, Any]
-Schemas = dict[str, "pa.Schema"]
-Tables = dict[str, "pa.RecordBatch"]
+# A part holds at most so many rows when its number is chosen, and at least half of it.
+PART_ROWS = 2048
+
+# Fewer rows than this are no slice of their own.
+SLICE_ROWS = 1024
+
+# Entries of a log before they are made one: many small ones cost more to read than their rows.
+LOG_ENTRIES = 16
 
 
-class Journal(Protocol):
-    def header(self) -> Header | None: ...
-    def keep_header(self, header: Header) -> None: ...
-    def snapshot(self) -> Tables: ...
-    def log(self) -> Tables: ...
-    def append(self, tables: Tables) -> None: ...
-    def rewrite(self, snapshot: Tables, log: Tables) -> None: ...
+class Times(NamedTuple):
+    """For each of some rows its hash, and when something is to happen to it."""
+
+    cells: Ints
+    at: Ints
 
 
-class StateJournal:
-    """A journal in the state store, for the key the store is set to."""
+class Journal(ABC):
+    """The rows of a shard, for one micro-batch that has something to do up to `until`."""
 
-    def __init__(self, handle: StatefulProcessorHandle, stage: str, snapshot: Schemas, log: Schemas) -> None:
-        self._schemas, self._log_schemas = snapshot, log
-        columns = ", ".join(f"{name} string" for name in snapshot)
-        self._header = handle.getValueState(f"{stage}_header", "json string")
-        self._snapshot = handle.getValueState(f"{stage}_snapshot", columns)
-        self._log = handle.getListState(f"{stage}_log", "name string, rows string")
+    def __init__(self, store: Store, until: int) -> None:
+        self._store, self._until = store, until
+        noted = store.directory() or {
+            "parts": [[0, int(NEVER), int(NEVER), 0]],
+            "slices": [],
+            "serial": 0,
+            "logged": 0,
+            "log_wake": int(NEVER),
+            "entries": 0,
+            "spent": 0,
+        }
+        # Of each part: its rows, when one is due, and when how many are of no more use.
+        self._rows, self._wake, self._over, self._leaving = np.array(noted["parts"], np.int64).T.copy()
+        self._slices: list[tuple[int, int, int]] = noted["slices"]
+        self._serial: int = noted["serial"]
+        self._logged: int = noted["logged"]
+        self._log_wake: int = noted["log_wake"]
+        self._entries: int = noted["entries"]
+        self._spent: int = noted["spent"]
+        self._log: Tables | None = None
 
-    def header(self) -> Header | None:
-        kept = self._header.get()
-        return None if kept is None else json.loads(kept[0])
+    @abstractmethod
+    def cells(self, table: pa.RecordBatch) -> Ints:
+        """The hash by which each row belongs to a part."""
 
-    def keep_header(self, header: Header) -> None:
-        self._header.update((json.dumps(header),))
+    @abstractmethod
+    def fold(self, known: Tables, log: Tables) -> Tables:
+        """What is known of these parts with the log."""
 
-    def snapshot(self) -> Tables:
-        kept = self._snapshot.get()
-        if kept is None:
-            return {name: empty(schema) for name, schema in self._schemas.items()}
-        texts = zip(self._schemas.items(), kept, strict=True)
-        return {name: fitted(from_text(text), schema) for (name, schema), text in texts}
+    @abstractmethod
+    def due(self, tables: Tables) -> Times:
+        """When rows have to be looked at again."""
+
+    @abstractmethod
+    def over(self, known: Tables) -> Times:
+        """When rows are of no more use, though nothing comes."""
+
+    def close(self) -> None:
+        self._store.keep_directory(
+            {
+                "parts": np.stack([self._rows, self._wake, self._over, self._leaving], axis=1).tolist(),
+                "slices": self._slices,
+                "serial": self._serial,
+                "logged": self._logged,
+                "log_wake": self._log_wake,
+                "entries": self._entries,
+                "spent": self._spent,
+            }
+        )
+
+    @property
+    def next(self) -> int:
+        """Nothing is due before the watermark passes this."""
+        return min([self._log_wake, int(self._wake.min()), int(self._over.min()), *(one[2] for one in self._slices)])
+
+    @property
+    def put_off(self) -> int:
+        """How many rows are in slices."""
+        return sum(rows for _, rows, _ in self._slices)
+
+    def ripe(self, arrived: Tables) -> Tables:
+        """Of these rows and of those put off, the ones before `until`. The others are put off."""
+        taken = [one for one in self._slices if one[2] < self._until]
+        rows = self._gathered([arrived, *(self._store.slice(number) for number, _, _ in taken)])
+        times = self._times(rows)
+        ripe = {name: where(table, times[name] < self._until) for name, table in rows.items()}
+        rest = {name: where(table, times[name] >= self._until) for name, table in rows.items()}
+        self._slices = [one for one in self._slices if one[2] >= self._until]
+        if _count(rest):
+            small = [one for one in self._slices if one[1] < SLICE_ROWS]
+            rest = self._gathered([rest, *(self._store.slice(number) for number, _, _ in small)])
+            self._slices = [one for one in self._slices if one[1] >= SLICE_ROWS]
+            taken += small
+        for number, _, _ in taken:
+            self._store.drop_slice(number)
+        for tables, wake in self._sliced(rest):
+            self._store.keep_slice(self._serial, tables)
+            self._slices.append((self._serial, _count(tables), wake))
+            self._serial += 1
+        return ripe
 
     def log(self) -> Tables:
-        kept: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._log_schemas}
-        for name, text in self._log.get():
-            kept[name].append(fitted(from_text(text), self._log_schemas[name]))
-        return {name: joined(kept[name], schema) for name, schema in self._log_schemas.items()}
+        """The rows that the watermark has passed since the last fold."""
+        if self._log is None:
+            self._log = self._store.log()
+        return self._log
 
-    def append(self, tables: Tables) -> None:
-        rows = [(name, to_text(table)) for name, table in tables.items() if table.num_rows]
-        if rows:
-            self._log.appendList(rows)
+    def known(self, asked: list[pa.RecordBatch]) -> Tables:
+        """What parts know of all that these rows are about, and what lies in parts where something is due."""
+        wanted = self._home(asked)
+        # An entry of the index is a small part of a row: it is worth reading before many rows are.
+        if self._rows[wanted].sum() > max(PART_ROWS, self._rows.sum() // 16):
+            wanted = self._met_by(asked, self._store.index())
+        wanted |= self._wake < self._until
+        known = self._read(wanted)
+        self._wake[wanted] = self._first_due(known, len(wanted))[wanted]
+        return known
 
-    def rewrite(self, snapshot: Tables, log: Tables) -> None:
-        self._snapshot.update(tuple(to_text(snapshot[name]) for name in self._schemas))
-        self._log.clear()
-        self.append(log)
+    def spend(self, rows: int) -> None:
+        """So many rows more in parts are of no more use."""
+        self._spent += rows
+
+    def keep(self, rows: Tables) -> None:
+        """Log these rows, and fold the log if it is time to."""
+        new = _count(rows)
+        self._logged += new
+        lapsed = self._over < self._until
+        self._spent += int(self._leaving[lapsed].sum())
+        self._over[lapsed] = NEVER
+        half = int(self._rows.sum()) // 2
+        # A fold may rewrite many parts, so it waits for a log of that size, or a few times what came now: no longer.
+        limit = max(SHORT_LOG, min(half, 4 * new))
+        everything = self._spent > max(SHORT_LOG, half) or half > PART_ROWS * len(self._rows)
+        if everything or self._logged > limit:
+            self._fold_log(_and_then(self.log(), rows), limit // 2, everything=everything)
+            return
+        if self._log_wake < self._until:
+            self._log_wake = int(self._first_due(self.log(), 1)[0])
+        self._log_wake = min(self._log_wake, int(self._first_due(rows, 1)[0]))
+        if new and self._entries < LOG_ENTRIES:
+            self._store.append(rows)
+            self._entries += 1
+        elif new:
+            self._store.rewrite_log(_and_then(self.log(), rows))
+            self._entries = 1
+
+    def _fold_log(self, log: Tables, few: int, *, everything: bool) -> None:
+        """What parts know of goes to them. What they do not stays in the log, if it is but a few rows."""
+        index = self._store.index()
+        wanted = self._met_by(log.values(), index) | everything
+        known = self.fold(self._read(wanted), log)
+        old = {name: _is_in(self.cells(table), index) for name, table in known.items()}
+        rest = {name: where(table, ~old[name]) for name, table in known.items()}
+        if _count(rest) <= few:
+            known = {name: where(table, old[name]) for name, table in known.items()}
+        else:
+            wanted |= self._home(rest.values())
+            known = self.fold(self._read(wanted), log)
+            rest = {name: table.slice(0, 0) for name, table in rest.items()}
+        if wanted.any():
+            self._keep_parts(known, wanted, index)
+        self._store.rewrite_log(rest)
+        self._logged, self._entries = _count(rest), 1
+        self._log_wake = int(self._first_due(rest, 1)[0])
+
+    def _keep_parts(self, known: Tables, taken: Mask, index: Ints) -> None:
+        """In place of what was taken. If that is all, there may be more parts than before, or fewer."""
+        index = index[~taken[index & (len(taken) - 1)]]
+        before = np.flatnonzero(taken & (self._rows > 0)).tolist()
+        if taken.all():
+            self._spent = 0
+            taken = np.ones(_parts_for(_count(known)), np.bool_)
+            self._rows, self._wake, self._over, self._leaving = np.zeros((4, len(taken)), np.int64)
+        self._rows[taken] = 0
+        self._wake[taken] = self._first_due(known, len(taken))[taken]
+        self._over[taken], self._leaving[taken] = (one[taken] for one in self._mostly_over(known, len(taken)))
+        for number, tables in self._cut(known, len(taken)):
+            self._store.keep_part(number, tables)
+            self._rows[number] = _count(tables)
+        for number in before:
+            if number >= len(taken) or not self._rows[number]:
+                self._store.drop_part(number)
+        self._store.keep_index(np.unique(np.concatenate([index, *map(self.cells, known.values())])))
+
+    def _first_due(self, tables: Tables, parts: int) -> Ints:
+        """For each of so many parts."""
+        due, first = self.due(tables), np.full(parts, NEVER)
+        coming = due.at >= self._until
+        np.minimum.at(first, due.cells[coming] & (parts - 1), due.at[coming])
+        return first
+
+    def _mostly_over(self, known: Tables, parts: int) -> tuple[Ints, Ints]:
+        """For each of so many parts when three in four of the rows that will be over are, and how many that is."""
+        over = self.over(known)
+        part, first = over.cells & (parts - 1), np.full(parts, NEVER)
+        order = np.lexsort((over.at, part))
+        bounds = np.searchsorted(part[order], np.arange(parts + 1))
+        count = np.diff(bounds)
+        some, leaving = count > 0, count - count // 4
+        first[some] = over.at[order][(bounds[:-1] + leaving - 1)[some]]
+        return first, leaving
+
+    def _home(self, tables: Iterable[pa.RecordBatch]) -> Mask:
+        """In which parts these rows are at home."""
+        return self._home_of(np.concatenate([self.cells(table) for table in tables]))
+
+    def _home_of(self, cells: Ints) -> Mask:
+        home = np.zeros(len(self._rows), np.bool_)
+        home[cells & (len(home) - 1)] = True
+        return home
+
+    def _met_by(self, tables: Iterable[pa.RecordBatch], index: Ints) -> Mask:
+        """Which parts know of what these rows are about."""
+        cells = np.concatenate([self.cells(table) for table in tables])
+        return self._home_of(cells[_is_in(cells, index)])
+
+    def _read(self, wanted: Mask) -> Tables:
+        there = self._rows > 0
+        found = self._store.parts(np.flatnonzero(wanted & there).tolist(), int(there.sum()))
+        schemas = self._store.layout.parts
+        return {name: joined([tables[name] for tables in found], schema) for name, schema in schemas.items()}
+
+    def _cut(self, known: Tables, parts: int) -> Iterator[tuple[int, Tables]]:
+        cut: dict[int, Tables] = {}
+        for name, table in known.items():
+            for number, share in shares(table, self.cells(table) & (parts - 1), parts):
+                cut.setdefault(number, {name: table.slice(0, 0) for name, table in known.items()})[name] = share
+        yield from cut.items()
+
+    def _gathered(self, parts: list[Tables]) -> Tables:
+        schemas = self._store.layout.slices
+        return {name: joined([tables[name] for tables in parts], schema) for name, schema in schemas.items()}
+
+    def _times(self, rows: Tables) -> dict[str, Ints]:
+        return {name: ints(table, self._store.layout.times[name]) for name, table in rows.items()}
+
+    def _sliced(self, rows: Tables) -> Iterator[tuple[Tables, int]]:
+        """The later half, then the later half of the rest: the nearer its time, the smaller a slice. And their first
+        times."""
+        times = self._times(rows)
+        ordered = np.sort(np.concatenate(list(times.values())))
+        end = len(ordered)
+        while end:
+            start = int(np.searchsorted(ordered, ordered[end // 2])) if end >= 2 * SLICE_ROWS else 0
+            first, last = ordered[start], ordered[end - 1]
+            yield (
+                {name: where(table, (times[name] >= first) & (times[name] <= last)) for name, table in rows.items()},
+                int(first),
+            )
+            end = start
 
 
 def opened(header: Header | None, shards: int, new: Header) -> Header:
     """The header to go on with, or an error before any harm if the checkpoint was written under other terms."""
     if header is None:
-        return {"format": FORMAT, "shards": shards, "kept": 0, "logged": 0, "spent": 0, **new}
+        return {"format": FORMAT, "shards": shards, "next": int(NEVER), **new}
     if header["format"] != FORMAT:
         raise InvalidArgument(
             f"the checkpoint has state of format {header['format']}, this version of dwell writes format {FORMAT}: "
@@ -97,12 +300,19 @@ def opened(header: Header | None, shards: int, new: Header) -> Header:
     return header
 
 
-def is_long(header: Header) -> bool:
-    """Is it worth folding: are there so many rows in the log, or so many that could leave?"""
-    return bool(max(header["logged"], header["spent"]) > max(SHORT_LOG, header["kept"] // 2))
+def _and_then(log: Tables, rows: Tables) -> Tables:
+    return {name: joined([table, rows[name]], table.schema) if name in rows else table for name, table in log.items()}
 
 
-def folded(header: Header, tables: Iterable[pa.RecordBatch]) -> None:
-    """Note that there is a new snapshot, and that these tables are all there is."""
-    header["kept"] = sum(table.num_rows for table in tables)
-    header["logged"] = header["spent"] = 0
+def _count(tables: Tables) -> int:
+    return sum(table.num_rows for table in tables.values())
+
+
+def _is_in(values: Ints, ordered: Ints) -> Mask:
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return ordered[place] == values if len(ordered) else np.zeros(len(values), np.bool_)
+
+
+def _parts_for(rows: int) -> int:
+    """A power of two."""
+    return 1 << max(0, (rows - 1) // PART_ROWS).bit_length()

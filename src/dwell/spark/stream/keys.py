@@ -5,20 +5,29 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from dwell.spark.stream.clock import Beat, Clock
-from dwell.spark.stream.journal import Header, Journal, folded, is_long, opened
+from dwell.spark.stream.journal import Journal, Times, opened
 from dwell.spark.stream.late import LATE, concerned
 from dwell.spark.stream.meet import Keys, fold, meet
-from dwell.spark.stream.table import EVENT, KEY, MET, NEED, empty, ints, joined, where
-from dwell.spark.stream.timeline import NEVER
+from dwell.spark.stream.store import Layout
+from dwell.spark.stream.table import EVENT, KEY, MET, NEED, among, empty, ints, joined, present, where
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dwell.spark.stream.store import Store, Tables
+    from dwell.spark.stream.table import Ints
     from dwell.spark.stream.terms import Terms
 
-SNAPSHOT = {"keys": KEY, "needs": NEED}
-LOG = {"events": EVENT, "needs": NEED}
+NOTHING = np.zeros(0, np.int64)
+
+LAYOUT = Layout(
+    parts={"keys": KEY, "needs": NEED},
+    log={"keys": KEY, "needs": NEED, "events": EVENT},
+    times={"events": "at", "needs": "submitted"},
+)
 
 
 @dataclass(slots=True)
@@ -40,8 +49,8 @@ class KeyNews(NamedTuple):
     shown: pa.RecordBatch
 
 
-def step(journal: Journal, terms: Terms, rows: KeyRows) -> KeyNews:
-    header = opened(journal.header(), terms.shards, {"clock": asdict(Clock()), "next": int(NEVER)})
+def step(store: Store, terms: Terms, rows: KeyRows) -> KeyNews:
+    header = opened(store.header(), terms.shards, {"clock": asdict(Clock())})
     clock = Clock(**header["clock"])
     since = clock.watermark_ms
     clock.advance(rows.beat, lateness_ms=terms.lateness_ms, idle_after_ms=terms.idle_after_ms)
@@ -54,55 +63,56 @@ def step(journal: Journal, terms: Terms, rows: KeyRows) -> KeyNews:
     # The operation itself is turned away by its own shard.
     needs = where(needs, ints(needs, "submitted") >= since)
     met, shown = empty(MET), empty(LATE)
-    header["next"] = min(header["next"], _earliest(events, needs, from_=since))
-    if header["next"] < until or (terms.late_events and late.num_rows):
-        known, log = Keys(**journal.snapshot()), journal.log()
-        all_needs, all_events = joined([log["needs"], needs], NEED), joined([log["events"], events], EVENT)
-        met = meet(known, all_needs, all_events, since, until)
-        if terms.late_events and late.num_rows:
-            shown = concerned(known, all_needs, all_events, late, until)
-        header["next"] = _earliest(all_events, all_needs, from_=until)
-        header["logged"] += events.num_rows + needs.num_rows
-        # A level is said only of a volume, which is not done with it.
-        header["spent"] += met.column("level").null_count
-        over = int((ints(known.needs, "deadline") < until - _linger_ms(terms)).sum())
-        if is_long(header) or is_long(header | {"spent": over}):
-            _fold(journal, terms, header, known, all_needs, all_events, until)
-        else:
-            journal.append({"events": events, "needs": needs})
-    elif events.num_rows or needs.num_rows:
-        journal.append({"events": events, "needs": needs})
-        header["logged"] += events.num_rows + needs.num_rows
-    journal.keep_header(header)
+    asked = late if terms.late_events else late.slice(0, 0)
+    if events.num_rows or needs.num_rows or asked.num_rows or header["next"] < until:
+        journal = KeyJournal(store, terms, until)
+        ripe = journal.ripe({"events": events, "needs": needs})
+        about = [*ripe.values(), asked]
+        if any(table.num_rows for table in about):
+            parts, log = journal.known(about), journal.log()
+            known = Keys(joined([parts["keys"], log["keys"]], KEY), parts["needs"])
+            all_needs = joined([log["needs"], ripe["needs"]], NEED)
+            all_events = joined([log["events"], ripe["events"]], EVENT)
+            met = meet(known, all_needs, all_events, since)
+            if asked.num_rows:
+                shown = concerned(known, all_needs, all_events, asked)
+            # A level is said only of a volume, which is not done with it.
+            done = where(met, ~present(met, "level"))
+            journal.spend(int(among(done.column("hash"), known.needs.column("hash")).sum()))
+        journal.keep(ripe)
+        journal.close()
+        header["next"] = journal.next
+    store.keep_header(header)
     return KeyNews(until, met, late.num_rows, shown)
 
 
-def _fold(
-    journal: Journal,
-    terms: Terms,
-    header: Header,
-    known: Keys,
-    needs: pa.RecordBatch,
-    events: pa.RecordBatch,
-    until: int,
-) -> None:
-    forget = None if terms.forget_keys_after_ms is None else until - terms.forget_keys_after_ms
-    known = fold(known, needs, events, until, linger_ms=_linger_ms(terms), forget_before=forget)
-    later = {
-        "events": where(events, ints(events, "at") >= until),
-        "needs": where(needs, ints(needs, "submitted") >= until),
-    }
-    journal.rewrite(known._asdict(), later)
-    folded(header, (*known, *later.values()))
+class KeyJournal(Journal):
+    def __init__(self, store: Store, terms: Terms, until: int) -> None:
+        super().__init__(store, until)
+        self._forget_ms = terms.forget_keys_after_ms
+        # How long needs are kept when they are met or over.
+        self._linger_ms = terms.remember_ms if terms.late_events else 0
 
+    def cells(self, table: pa.RecordBatch) -> Ints:
+        return ints(table, "cell")
 
-def _linger_ms(terms: Terms) -> int:
-    """How long needs are kept when they are met or over."""
-    return terms.remember_ms if terms.late_events else 0
+    def fold(self, known: Tables, log: Tables) -> Tables:
+        return fold(
+            Keys(joined([known["keys"], log["keys"]], KEY), known["needs"]),
+            log["needs"],
+            log["events"],
+            self._until,
+            linger_ms=self._linger_ms,
+            forget_before=None if self._forget_ms is None else self._until - self._forget_ms,
+        )._asdict()
 
+    def due(self, tables: Tables) -> Times:
+        return Times(NOTHING, NOTHING)
 
-def _earliest(events: pa.RecordBatch, needs: pa.RecordBatch, from_: int) -> int:
-    """The first row at or after a time: nothing is to be done before the watermark passes it."""
-    return min(
-        int(times[times >= from_].min(initial=NEVER)) for times in (ints(events, "at"), ints(needs, "submitted"))
-    )
+    def over(self, known: Tables) -> Times:
+        needs, keys = known["needs"], known["keys"]
+        at = ints(needs, "deadline") + self._linger_ms
+        if self._forget_ms is None:
+            return Times(self.cells(needs), at)
+        forgotten = ints(keys, "seen") + self._forget_ms
+        return Times(np.concatenate([self.cells(needs), self.cells(keys)]), np.concatenate([at, forgotten]))

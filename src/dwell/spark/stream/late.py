@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from dwell.ledger.value import PENDING
 from dwell.spark.stream.decide import Operations, decide, rows_of
 from dwell.spark.stream.meet import Keys, met_times
-from dwell.spark.stream.table import EVENT, KNOWN, MET, among, empty, ints, joined, present, where
+from dwell.spark.stream.table import KNOWN, MET, among, empty, joined, present, where
 from dwell.spark.stream.timeline import NEVER, Timeline
 
 if TYPE_CHECKING:
@@ -53,17 +53,15 @@ SHOWN = pa.schema(
 )
 
 
-def concerned(
-    known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, late: pa.RecordBatch, until: int
-) -> pa.RecordBatch:
+def concerned(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, late: pa.RecordBatch) -> pa.RecordBatch:
     """The late events as LATE rows: each by itself, and with every need it would have met.
 
     Which of these needs matter, their operations know, each in a shard of its own: none could say that none does.
     """
     keys = late.column("key")
-    needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], known.needs.schema)
+    needs = joined([known.needs, needs], known.needs.schema)
     needs = where(needs, among(needs.column("key"), keys))
-    events = where(events, (ints(events, "at") < until) & among(events.column("key"), keys))
+    events = where(events, among(events.column("key"), keys))
     line = Timeline(where(known.keys, among(known.keys.column("key"), keys)), events)
     waiting: dict[str, list[dict[str, Any]]] = {}
     for need, met in zip(needs.to_pylist(), met_times(line, needs).tolist(), strict=True):
@@ -100,8 +98,7 @@ def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatc
     paired = present(late, "hash")
     alone, late = where(late, ~paired), where(late, paired)
     asked = Operations(*(where(part, among(part.column("hash"), late.column("hash"))) for part in all_))
-    asked = asked._replace(ops=where(asked.ops, ints(asked.ops, "submitted") < until), known=empty(KNOWN))
-    owned = decide(asked, until)
+    owned = decide(asked._replace(known=empty(KNOWN)), until)
     owned = owned.only(owned.first)
     row = rows_of(owned.ops, late)
     late, row = where(late, row >= 0), row[row >= 0]
@@ -147,7 +144,7 @@ def _outcome(at: Decisions) -> pa.Array:
 
 def _filled(late: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
     """SHOWN rows of these columns, the others null."""
-    columns |= {name: late.column(name) for name in EVENT.names}
+    columns |= {name: late.column(name) for name in ("key", "at", "level")}
     nothing = (pa.nulls(late.num_rows, field.type) for field in SHOWN)
     arrays = [columns.get(field.name, null) for field, null in zip(SHOWN, nothing, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SHOWN)

@@ -23,14 +23,13 @@ class Keys(NamedTuple):
         return cls(empty(KEY), empty(NEED))
 
 
-def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int, until: int) -> pa.RecordBatch:
-    """The needs met at a time in [since, until), as MET rows.
+def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int) -> pa.RecordBatch:
+    """The needs met since then, as MET rows.
 
-    `needs` and `events` are all that came since `known`, in any order, repeats included. What was met before `since` is
-    not said again. A repeated need is said again.
+    `needs` and `events` are all up to now that `known` does not have, in any order, repeats included. What was
+    met before `since` is not said again. A repeated need is said again.
     """
-    events = where(events, ints(events, "at") < until)
-    needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
+    needs = joined([known.needs, needs], NEED)
     # Only a need that is new, or that has new events, can be met now.
     stirred = events.column("key").filter(pa.array(ints(events, "at") >= since))
     asked = (ints(needs, "submitted") >= since) | among(needs.column("key"), stirred)
@@ -56,12 +55,11 @@ def fold(
     linger_ms: int = 0,
     forget_before: int | None = None,
 ) -> Keys:
-    """What is known up to `until`, given all that came since `known`.
+    """What is known up to `until`, given all of before it that `known` does not have.
 
     Needs stay until they are met or their deadline has passed, and `linger_ms` longer.
     """
-    events = where(events, ints(events, "at") < until)
-    needs = joined([known.needs, where(needs, ints(needs, "submitted") < until)], NEED)
+    needs = joined([known.needs, needs], NEED)
     needs = where(needs, ints(needs, "deadline") >= until - linger_ms)
     needs = unrepeated(needs, "hash", "tag", "no")
     line = Timeline(known.keys, events)
@@ -146,11 +144,12 @@ def _levels(known: Keys, events: pa.RecordBatch, line: Timeline, forget_before: 
     code = line.code[line.rises]
     last = line.rises[np.append(code[1:] != code[:-1], True)[: len(code)]]
     names = line.names(line.code[last])
-    seen = np.full(line.size, START)
-    np.maximum.at(seen, line.codes(known.keys.column("key")), ints(known.keys, "seen"))
-    np.maximum.at(seen, line.codes(events.column("key")), ints(events, "at"))
-    seen = seen[line.code[last]]
-    keys = pa.RecordBatch.from_arrays(
-        [names, pa.array(line.level_at(last)), pa.array(line.at[last]), pa.array(seen)], schema=KEY
-    )
+    seen, cell = np.full(line.size, START), np.zeros(line.size, np.int64)
+    for rows, time in ((known.keys, "seen"), (events, "at")):
+        code = line.codes(rows.column("key"))
+        np.maximum.at(seen, code, ints(rows, time))
+        cell[code] = ints(rows, "cell")
+    seen, cell = seen[line.code[last]], cell[line.code[last]]
+    figures = (line.level_at(last), line.at[last], seen)
+    keys = pa.RecordBatch.from_arrays([names, pa.array(cell, pa.int32()), *map(pa.array, figures)], schema=KEY)
     return keys if forget_before is None else where(keys, seen >= forget_before)

@@ -13,19 +13,21 @@ from dwell.ledger.reason import MAX_MS, Reason
 from dwell.ledger.value import REJECTED
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, stirred
-from dwell.spark.stream.journal import Header, Journal, folded, is_long, opened
+from dwell.spark.stream.journal import Journal, Times, opened
 from dwell.spark.stream.late import LATE, SHOWN, changed
 from dwell.spark.stream.meet import distinct
-from dwell.spark.stream.table import KNOWN, MET, empty, ints, joined, present, where
-from dwell.spark.stream.timeline import NEVER
+from dwell.spark.stream.store import Layout
+from dwell.spark.stream.table import KNOWN, MET, among, cells, empty, ints, joined, present, where
 
 if TYPE_CHECKING:
+    from dwell.spark.stream.store import Store, Tables
+    from dwell.spark.stream.table import Ints
     from dwell.spark.stream.terms import Terms
 
 
-def snapshot_schemas(ops: pa.Schema) -> dict[str, pa.Schema]:
-    """Of the snapshot and of the log alike."""
-    return {"ops": ops, "met": MET, "known": KNOWN}
+def layout(ops: pa.Schema) -> Layout:
+    tables = {"ops": ops, "met": MET, "known": KNOWN}
+    return Layout(parts=tables, log=tables, times={"ops": "submitted"})
 
 
 @dataclass(slots=True)
@@ -46,62 +48,60 @@ class OperationNews(NamedTuple):
     pending: int
 
 
-def step(journal: Journal, terms: Terms, schema: pa.Schema, rows: OperationRows) -> OperationNews:
-    new_header = {"watermark": START, "next": int(NEVER), "pending": 0, "later": 0}
-    header = opened(journal.header(), terms.shards, new_header)
+def step(store: Store, terms: Terms, schema: pa.Schema, rows: OperationRows) -> OperationNews:
+    header = opened(store.header(), terms.shards, {"watermark": START, "pending": 0, "put_off": 0})
     since, until = header["watermark"], rows.until
     header["watermark"] = until
-    ops, met = joined(rows.ops, schema), joined(rows.met, MET)
-    refused = present(ops, "fault") | (ints(ops, "submitted") < since)
-    header["next"] = min(header["next"], int(ints(ops, "submitted")[~refused].min(initial=NEVER)))
-    late = joined(rows.late, LATE)
+    ops, met, late = joined(rows.ops, schema), joined(rows.met, MET), joined(rows.late, LATE)
     outcomes, shown = empty(outcome_schema(schema)), empty(SHOWN)
-    if refused.any() or met.num_rows or late.num_rows or header["next"] < until:
-        known = Operations(**journal.snapshot()).and_then(**journal.log())
-        rejected, remembered = _refuse(where(ops, refused), known, terms, until)
-        arrived = {"ops": where(ops, ~refused), "met": met, "known": remembered}
-        known = known.and_then(**arrived)
-        at = decide(stirred(known, since, until), until)
-        now = (at.instant >= since) & (at.instant < until)
-        outcomes = joined([rejected, _outcomes(at.only(now))], outcome_schema(schema))
-        shown = changed(known, late, until) if late.num_rows else shown
-        new = at.first & (ints(at.ops, "submitted") >= since)
-        header["pending"] += int(new.sum() - (at.first & now).sum())
-        header["spent"] += int(now.sum())
-        _keep(journal, terms, header, arrived, known, until)
-    elif ops.num_rows:
-        journal.append({"ops": ops})
-        header["logged"] += ops.num_rows
-        header["later"] += ops.num_rows
-    journal.keep_header(header)
-    return OperationNews(outcomes, shown, header["pending"] + header["later"])
+    if ops.num_rows or met.num_rows or late.num_rows or header["next"] < until:
+        refused = present(ops, "fault") | (ints(ops, "submitted") < since)
+        journal = OperationJournal(store, terms, until)
+        ripe = journal.ripe({"ops": where(ops, ~refused)})["ops"]
+        about = [ripe, where(ops, refused), met, where(late, present(late, "hash"))]
+        if header["next"] < until or any(table.num_rows for table in (*about, late)):
+            log = journal.log()
+            # Its rivals may be in a part.
+            due = deadlines(log["ops"])
+            about.append(where(log["ops"], (due >= since) & (due < until)))
+            parts = Operations(**journal.known(about))
+            known = parts.and_then(**log)
+            rejected, remembered = _refuse(where(ops, refused), known, terms, until)
+            news = {"ops": ripe, "met": met, "known": remembered}
+            known = known.and_then(**news)
+            at = decide(stirred(known, since, until), until)
+            now = (at.instant >= since) & (at.instant < until)
+            outcomes = joined([rejected, _outcomes(at.only(now))], outcome_schema(schema))
+            shown = changed(known, late, until) if late.num_rows else shown
+            new = at.first & (ints(at.ops, "submitted") >= since)
+            header["pending"] += int(new.sum() - (at.first & now).sum())
+            journal.spend(int(among(at.ops.column("hash").filter(pa.array(now)), parts.ops.column("hash")).sum()))
+            journal.keep(news)
+        journal.close()
+        header["next"], header["put_off"] = journal.next, journal.put_off
+    store.keep_header(header)
+    return OperationNews(outcomes, shown, header["pending"] + header["put_off"])
 
 
-def _keep(
-    journal: Journal,
-    terms: Terms,
-    header: Header,
-    arrived: dict[str, pa.RecordBatch],
-    known: Operations,
-    until: int,
-) -> None:
-    later = where(known.ops, ints(known.ops, "submitted") >= until)
-    header["later"] = later.num_rows
-    header["next"] = _next(known.ops, until)
-    header["logged"] += sum(table.num_rows for table in arrived.values())
-    if is_long(header):
-        known = fold(known, until, terms.remember_ms, linger=terms.late_events)
-        journal.rewrite(known._asdict(), {"ops": later})
-        folded(header, (*known, later))
-    else:
-        journal.append(arrived)
+class OperationJournal(Journal):
+    def __init__(self, store: Store, terms: Terms, until: int) -> None:
+        super().__init__(store, until)
+        self._terms = terms
 
+    def cells(self, table: pa.RecordBatch) -> Ints:
+        return cells(ints(table, "hash"), self._terms.shards)
 
-def _next(ops: pa.RecordBatch, until: int) -> int:
-    """When the watermark must be passed for something to be due; a settled operation may make it too early."""
-    submitted, due = ints(ops, "submitted"), deadlines(ops)
-    times = np.where(submitted >= until, submitted, due)
-    return int(times[times >= until].min(initial=NEVER))
+    def fold(self, known: Tables, log: Tables) -> Tables:
+        terms = self._terms
+        all_ = Operations(**known).and_then(**log)
+        return fold(all_, self._until, terms.remember_ms, linger=terms.late_events)._asdict()
+
+    def due(self, tables: Tables) -> Times:
+        """A settled operation may make it too early."""
+        return Times(self.cells(tables["ops"]), deadlines(tables["ops"]))
+
+    def over(self, known: Tables) -> Times:
+        return Times(self.cells(known["known"]), ints(known["known"], "until"))
 
 
 def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, until: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dwell.spark.stream.spread import shard_names
-from dwell.spark.stream.table import NEED, dump, empty, ints, shares
+from dwell.spark.stream.table import EVENT, NEED, cells, dump, empty, ints, shares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from dwell.spark.stream.table import Ints
 
     Rows = Iterable[pa.RecordBatch]
 
@@ -85,15 +87,16 @@ def _gathered(batches: Rows) -> Iterator[pa.RecordBatch]:
 def _operations(rows: pa.RecordBatch, shards: int) -> dict[str, Any]:
     sound = rows.filter(rows.column("fault").is_null())
     names = [name for name in rows.schema.names if name != "key_hashes"]
+    key_hashes = _flat(sound, "key_hashes")
     return {
         "op_rows": rows.num_rows,
         "op_latest": pc.max(sound.column("submitted")).as_py(),
         "ops": _shares(rows.select(names), ints(rows, "hash"), shards),
-        "needs": _shares(_needs(sound), _flat(sound, "key_hashes"), shards),
+        "needs": _shares(_needs(sound, cells(key_hashes, shards)), key_hashes, shards),
     }
 
 
-def _needs(ops: pa.RecordBatch) -> pa.RecordBatch:
+def _needs(ops: pa.RecordBatch, cell: Ints) -> pa.RecordBatch:
     """One row for each need."""
     if not ops.num_rows:
         return empty(NEED)
@@ -107,6 +110,7 @@ def _needs(ops: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [
             need.field("key"),
+            pa.array(cell, pa.int32()),
             need.field("level"),
             per_op.column("submitted"),
             deadline,
@@ -120,17 +124,22 @@ def _needs(ops: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
-def _flat(rows: pa.RecordBatch, name: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _flat(rows: pa.RecordBatch, name: str) -> Ints:
     return pc.list_flatten(rows.column(name)).to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
 
 
 def _events(rows: pa.RecordBatch, shards: int) -> dict[str, Any]:
     usable = rows.filter(rows.column("hash").is_valid())
+    hashes = ints(usable, "hash")
+    cell = pa.array(cells(hashes, shards), pa.int32())
+    heard = pa.RecordBatch.from_arrays(
+        [usable.column("key"), cell, usable.column("at"), usable.column("level")], schema=EVENT
+    )
     return {
         "event_rows": rows.num_rows,
         "event_latest": pc.max(usable.column("at")).as_py(),
         "aside": [rows.num_rows - usable.num_rows] + [0] * (shards - 1),
-        "events": _shares(usable.select(["key", "at", "level"]), ints(usable, "hash"), shards),
+        "events": _shares(heard, hashes, shards),
     }
 
 
@@ -138,7 +147,7 @@ def _beats(rows: pa.RecordBatch, _shards: int) -> dict[str, Any]:
     return {"now": pc.max(rows.column("now")).as_py()}
 
 
-def _shares(rows: pa.RecordBatch, hashes: np.ndarray[Any, np.dtype[np.int64]], shards: int) -> list[bytes | None]:
+def _shares(rows: pa.RecordBatch, hashes: Ints, shards: int) -> list[bytes | None]:
     cut: list[bytes | None] = [None] * shards
     for shard, share in shares(rows, hashes % shards, shards):
         cut[shard] = dump(share)

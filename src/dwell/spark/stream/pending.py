@@ -12,7 +12,7 @@ from dwell.errors import InvalidArgument
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Operations, decide
 from dwell.spark.stream.meet import unrepeated
-from dwell.spark.stream.operations import snapshot_schemas
+from dwell.spark.stream.operations import layout
 from dwell.spark.stream.pack import OP_COLUMNS
 from dwell.spark.stream.table import from_text, ints, joined, where
 from dwell.spark.stream.timeline import NEVER
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _NEEDS = "array<struct<key: string, level: bigint, met: bigint>>"
+_OPEN = f"op_id string, submitted bigint, deadline bigint, needs {_NEEDS}, quorum int, volume bigint, watermark bigint"
 
 
 def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
@@ -38,18 +39,16 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
         reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
         return reader.option("stateVarName", f"operations_{name}").load(checkpoint)
 
-    def part(frame: DataFrame, name: Column, rows: Column) -> DataFrame:
+    def texts(frame: DataFrame, name: Column, rows: Column) -> DataFrame:
         return frame.select(F.col("key.shard").alias("shard"), name.alias("name"), rows.alias("rows"))
 
-    snapshot, log = variable("snapshot"), variable("log")
-    parts = part(variable("header"), F.lit("header"), F.col("value.json"))
-    parts = parts.union(part(log, F.col("list_element.name"), F.col("list_element.rows")))
+    parts = variable("parts")
+    kept = texts(variable("header"), F.lit("header"), F.col("value.json"))
+    kept = kept.union(texts(variable("log"), F.col("list_element.name"), F.col("list_element.rows")))
+    kept = kept.union(texts(variable("slices"), F.lit("ops"), F.col("user_map_value.ops")))
     for name in ("ops", "met", "known"):
-        parts = parts.union(part(snapshot, F.lit(name), F.col(f"value.{name}")))
-    rows = parts.groupBy("shard").applyInArrow(
-        _open,
-        f"op_id string, submitted bigint, deadline bigint, needs {_NEEDS}, quorum int, volume bigint, watermark bigint",
-    )
+        kept = kept.union(texts(parts, F.lit(name), F.col(f"user_map_value.{name}")))
+    rows = kept.where("rows is not null").groupBy("shard").applyInArrow(_open, _OPEN)
     needs = F.transform(
         "needs",
         lambda need: F.struct(
@@ -70,14 +69,14 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
 def _operator(spark: SparkSession, checkpoint: str) -> tuple[int, int]:
     """The number of the second stage, and that of the last finished micro-batch."""
     for row in spark.read.format("state-metadata").load(checkpoint).collect():
-        if "operations_snapshot" in (row["operatorProperties"] or ""):
+        if "operations_parts" in (row["operatorProperties"] or ""):
             return int(row["operatorId"]), int(row["maxBatchId"])
     raise InvalidArgument(f"{checkpoint} is not the checkpoint of a settlement")
 
 
-def _open(parts: pa.Table) -> pa.Table:
+def _open(kept: pa.Table) -> pa.Table:
     texts: dict[str, list[str]] = {}
-    for row in parts.to_pylist():
+    for row in kept.to_pylist():
         texts.setdefault(row["name"], []).append(row["rows"])
     until = json.loads(texts["header"][0])["watermark"]
     tables = {name: [from_text(text) for text in texts.get(name, [])] for name in ("ops", "met", "known")}
@@ -85,7 +84,7 @@ def _open(parts: pa.Table) -> pa.Table:
     if tables["ops"]:
         # What passes through is not shown; its type may have changed with the session's time zone.
         tables["ops"] = [ops.select(OP_COLUMNS) for ops in tables["ops"]]
-        schemas = snapshot_schemas(tables["ops"][0].schema)
+        schemas = layout(tables["ops"][0].schema).parts
         all_ = Operations(*(joined(tables[name], schemas[name]) for name in schemas))
         due = ints(all_.ops, "submitted") < until
         at = decide(all_._replace(ops=where(all_.ops, due)), until)

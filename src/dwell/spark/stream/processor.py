@@ -9,10 +9,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from dwell.spark.stream import keys, operations
 from dwell.spark.stream.clock import EVENTS, OPERATIONS
-from dwell.spark.stream.journal import StateJournal
 from dwell.spark.stream.keys import KeyRows
-from dwell.spark.stream.operations import OperationRows, snapshot_schemas
+from dwell.spark.stream.operations import OperationRows, layout
 from dwell.spark.stream.spread import shard_names
+from dwell.spark.stream.store import StateStore
 from dwell.spark.stream.table import dump, fitted, ints, load, shares
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class KeyProcessor(StatefulProcessor):
         self._terms = terms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._journal = StateJournal(handle, "keys", keys.SNAPSHOT, keys.LOG)
+        self._store = StateStore(handle, "keys", keys.LAYOUT)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:
         shards, own, aside = self._terms.shards, int(key[0]), 0
@@ -50,7 +50,7 @@ class KeyProcessor(StatefulProcessor):
                 given.events.append(load(row.events))
             if row.ops is not None:
                 ops.append(row.ops)
-        news = keys.step(self._journal, self._terms, given)
+        news = keys.step(self._store, self._terms, given)
         met = _by_hash(news.met, shards)
         shown = _by_hash(news.shown, shards)
 
@@ -78,8 +78,7 @@ class OperationProcessor(StatefulProcessor):
         self._terms, self._schema = terms, schema
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        schemas = snapshot_schemas(self._schema)
-        self._journal = StateJournal(handle, "operations", schemas, schemas)
+        self._store = StateStore(handle, "operations", layout(self._schema))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:
         given, late, aside = OperationRows(0), 0, 0
@@ -93,7 +92,7 @@ class OperationProcessor(StatefulProcessor):
                 given.met.append(load(row.met))
             if row.shown is not None:
                 given.late.append(load(row.shown))
-        news = operations.step(self._journal, self._terms, self._schema, given)
+        news = operations.step(self._store, self._terms, self._schema, given)
         yield Row(
             until=given.until,
             pending=news.pending,

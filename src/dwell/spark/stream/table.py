@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-EVENT = pa.schema([("key", pa.string()), ("at", pa.int64()), ("level", pa.int64())])
+# A row about a key has, as `cell`, the part of the key's hash that the choice of the shard left over.
+EVENT = pa.schema([("key", pa.string()), ("cell", pa.int32()), ("at", pa.int64()), ("level", pa.int64())])
 
 NEED = pa.schema(
     [
         ("key", pa.string()),
+        ("cell", pa.int32()),
         ("level", pa.int64()),
         ("submitted", pa.int64()),
         ("deadline", pa.int64()),
@@ -40,7 +42,15 @@ NEED = pa.schema(
 )
 
 # A key's level, when it last rose, and when the key was last heard of.
-KEY = pa.schema([("key", pa.string()), ("level", pa.int64()), ("rose", pa.int64()), ("seen", pa.int64())])
+KEY = pa.schema(
+    [
+        ("key", pa.string()),
+        ("cell", pa.int32()),
+        ("level", pa.int64()),
+        ("rose", pa.int64()),
+        ("seen", pa.int64()),
+    ]
+)
 
 # A need is met at `at`. For an operation with a volume, instead: its key rose to `level` at `rose`, which may be before
 # the submission; `at` never is.
@@ -58,8 +68,11 @@ MET = pa.schema(
 # An operation that had its outcome, remembered up to a time; `owner` if its op_id is its own.
 KNOWN = pa.schema([("hash", pa.int64()), ("tag", pa.int64()), ("until", pa.int64()), ("owner", pa.bool_())])
 
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
-_PLAIN = pa.ipc.IpcWriteOptions()
+# How to compress what stays for long, and what is soon read again.
+LASTING, PASSING = "zstd", "lz4"
+
+# A thread for each column takes longer to start than it has work.
+_AT_ONCE = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def empty(schema: pa.Schema) -> pa.RecordBatch:
@@ -104,6 +117,11 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         raise InvalidArgument(f"operations has other columns than the checkpoint was started with: {error}") from error
 
 
+def cells(hashes: Ints, shards: int) -> Ints:
+    """What the choice of one of these many shards leaves of a hash."""
+    return (hashes // shards) & 0x7FFFFFFF
+
+
 def among(column: pa.Array, values: pa.Array) -> Mask:
     """Which entries of the column are among the values."""
     return pc.is_in(column, value_set=values).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -120,23 +138,24 @@ def shares(batch: pa.RecordBatch, shard: Ints, shards: int) -> Iterator[tuple[in
             yield number, ordered.slice(start, end - start)
 
 
-def dump(batch: pa.RecordBatch, *, compress: bool = False) -> bytes:
+def dump(batch: pa.RecordBatch, codec: str | None = None) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=_COMPRESSED if compress else _PLAIN) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def load(data: bytes) -> pa.RecordBatch:
-    return pa.ipc.open_stream(data).read_next_batch()
+    return pa.ipc.open_stream(data, options=_AT_ONCE).read_next_batch()
 
 
-def to_text(batch: pa.RecordBatch) -> str:
+def to_text(batch: pa.RecordBatch, codec: str) -> str:
     """For a state store's string column.
 
     Spark hands a binary value to Python some fifteen times slower than a string of its length.
     """
-    return b64encode(dump(batch, compress=True)).decode("ascii")
+    return b64encode(dump(batch, codec)).decode("ascii")
 
 
 def from_text(text: str) -> pa.RecordBatch:
