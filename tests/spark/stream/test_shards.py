@@ -165,8 +165,8 @@ def test_one_turned_away_does_not_come_due_though_its_rival_lies_elsewhere(monke
     said = shards.batch([Wait("a", [Need("k")], 0, 0), Wait("b", [Need("k")], 0, 1)], [Event("x", 1)])
     # From here on nothing is folded: the first `a` is in a part, the second stays in the log.
     monkeypatch.setattr(journal, "SHORT_LOG", 4096)
-    said += shards.batch([Wait("a", [Need("l")], 20, 10), Wait("c", [Need("k")], 0, 20)], [Event("x", 20)])
-    for now_ms in (500, 510):
+    said += shards.batch([Wait("a", [Need("l")], 495, 10), Wait("c", [Need("k")], 0, 20)], [Event("x", 20)])
+    for now_ms in (500, 510, 520):
         said += shards.batch([], [], now_ms)
     assert Counter((one.op_id, one.outcome) for one in said) == Counter(
         [("a", "expired"), ("b", "expired"), ("a", "rejected"), ("c", "expired")]
