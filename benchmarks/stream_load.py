@@ -29,7 +29,9 @@ def write(root: Path, *, operations: int, keys: int, pending: int, batches: int)
     """
     for name in ("operations", "events"):
         (root / name).mkdir(parents=True)
-    _operations(root, 0, np.arange(pending), "wait", keys, np.full(pending, START_MS), LONG_MS)
+    # All but one before the watermark to come, so that they are taken in with their own micro-batch.
+    begun = np.where(np.arange(pending) > 0, START_MS - 10_000, START_MS)
+    _operations(root, 0, np.arange(pending), "wait", keys, begun, LONG_MS)
     _events(root, 0, np.array(["first"]), np.array([START_MS]))
     rng = np.random.default_rng(17)
     events = 0

@@ -37,7 +37,9 @@ def judge(operations: DataFrame) -> DataFrame:
     needs = "if(size(needs) > 1, sort_array(needs), needs) as needs"
     # The hash skips nulls. In a sound row that is harmless: a key precedes each level, 0 is no quorum and no volume.
     exact = "xxhash64(submitted_ms, delay_ms, needs, coalesce(quorum, 0), coalesce(volume, 0))"
-    faulty = "xxhash64(to_json(struct(submitted_ms, delay_ms, needs, quorum, volume)))"
+    # A need that is null is one without key and level.
+    plain = "transform(needs, need -> struct(need.key as key, need.level as level))"
+    faulty = f"xxhash64(to_json(struct(submitted_ms, delay_ms, {plain} as needs, quorum, volume)))"
     return (
         operations.selectExpr("* except (needs)", needs)
         .selectExpr("*", f"{fault()} as fault")

@@ -2,7 +2,7 @@
 
 Rows that the watermark has not passed lie in slices of time; one is read when its time has come. Rows that it has
 passed are written to the end of a log. When that is long it is folded: what is over is dropped, and what stays goes to
-parts. A part holds what is known of some keys or operations, those whose hash ends like its number, some two thousand
+parts. A part holds what is known of some keys or operations, those whose hash ends like its number, a few thousand
 rows. An index says which hashes there are: what is new, and over before it is old, touches no part.
 """
 
@@ -32,7 +32,7 @@ FORMAT = 3
 SHORT_LOG = 4096
 
 # A part holds at most so many rows when its number is chosen, and at least half of it.
-PART_ROWS = 2048
+PART_ROWS = 8192
 
 # Fewer rows than this are no slice of their own.
 SLICE_ROWS = 1024
@@ -79,6 +79,10 @@ class Journal(ABC):
     @abstractmethod
     def fold(self, known: Tables, log: Tables) -> Tables:
         """What is known of these parts with the log."""
+
+    @abstractmethod
+    def came(self, known: Tables) -> Times:
+        """When something began to wait."""
 
     @abstractmethod
     def due(self, tables: Tables) -> Times:
@@ -161,8 +165,8 @@ class Journal(ABC):
         self._spent += int(self._leaving[lapsed].sum())
         self._over[lapsed] = NEVER
         half = int(self._rows.sum()) // 2
-        # A fold may rewrite many parts, so it waits for a log of that size, or a few times what came now: no longer.
-        limit = max(SHORT_LOG, min(half, 4 * new))
+        # A fold may rewrite many parts, so it waits for a log of that size, or some times what came now: no longer.
+        limit = max(SHORT_LOG, min(half, 16 * new))
         everything = self._spent > max(SHORT_LOG, half) or half > PART_ROWS * len(self._rows)
         if everything or self._logged > limit:
             self._fold_log(_and_then(self.log(), rows), limit // 2, everything=everything)
@@ -178,23 +182,37 @@ class Journal(ABC):
             self._entries = 1
 
     def _fold_log(self, log: Tables, few: int, *, everything: bool) -> None:
-        """What parts know of goes to them. What they do not stays in the log, if it is but a few rows."""
+        """What is over is dropped, what parts know of goes to them, and of the rest a few rows stay in the log."""
         index = self._store.index()
         wanted = self._met_by(log.values(), index) | everything
         known = self.fold(self._read(wanted), log)
-        old = {name: _is_in(self.cells(table), index) for name, table in known.items()}
-        rest = {name: where(table, ~old[name]) for name, table in known.items()}
-        if _count(rest) <= few:
-            known = {name: where(table, old[name]) for name, table in known.items()}
-        else:
-            wanted |= self._home(rest.values())
-            known = self.fold(self._read(wanted), log)
-            rest = {name: table.slice(0, 0) for name, table in rest.items()}
+        staying = self._staying(known, index, few)
+        home = self._home(where(table, ~self._are_in(table, staying)) for table in known.values())
+        if self._rows[home & ~wanted].any():
+            known = self.fold(self._read(wanted | home), log)
+        wanted |= home
+        rest = {name: where(table, self._are_in(table, staying)) for name, table in known.items()}
         if wanted.any():
-            self._keep_parts(known, wanted, index)
+            going = {name: where(table, ~self._are_in(table, staying)) for name, table in known.items()}
+            self._keep_parts(going, wanted, index)
         self._store.rewrite_log(rest)
         self._logged, self._entries = _count(rest), 1
         self._log_wake = int(self._first_due(rest, 1)[0])
+
+    def _staying(self, known: Tables, index: Ints, few: int) -> Ints:
+        """Of what parts do not know, what stays in the log: all, if it is but a few rows, else the youngest.
+
+        What is young is soon heard of again. By hash, in order.
+        """
+        new = np.concatenate([cells[~_is_in(cells, index)] for cells in map(self.cells, known.values())])
+        if len(new) <= few:
+            return np.sort(new)
+        came, some = self.came(known), max(few // 4, 0)
+        unknown = ~_is_in(came.cells, index)
+        cells, at = came.cells[unknown], came.at[unknown]
+        young = np.sort(cells[at > np.sort(at)[max(len(at) - 1 - some, 0)]]) if len(at) else cells
+        # Each may be several rows.
+        return young if np.count_nonzero(_is_in(new, young)) <= few else young[:0]
 
     def _keep_parts(self, known: Tables, taken: Mask, index: Ints) -> None:
         """In place of what was taken. If that is all, there may be more parts than before, or fewer."""
@@ -213,7 +231,8 @@ class Journal(ABC):
         for number in before:
             if number >= len(taken) or not self._rows[number]:
                 self._store.drop_part(number)
-        self._store.keep_index(np.unique(np.concatenate([index, *map(self.cells, known.values())])))
+        index = np.sort(np.concatenate([index, *map(self.cells, known.values())]))
+        self._store.keep_index(index[np.append(True, index[1:] != index[:-1])[: len(index)]])
 
     def _first_due(self, tables: Tables, parts: int) -> Ints:
         """For each of so many parts."""
@@ -246,6 +265,9 @@ class Journal(ABC):
         """Which parts know of what these rows are about."""
         cells = np.concatenate([self.cells(table) for table in tables])
         return self._home_of(cells[_is_in(cells, index)])
+
+    def _are_in(self, table: pa.RecordBatch, ordered: Ints) -> Mask:
+        return _is_in(self.cells(table), ordered)
 
     def _read(self, wanted: Mask) -> Tables:
         there = self._rows > 0

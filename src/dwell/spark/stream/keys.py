@@ -106,6 +106,9 @@ class KeyJournal(Journal):
             forget_before=None if self._forget_ms is None else self._until - self._forget_ms,
         )._asdict()
 
+    def came(self, known: Tables) -> Times:
+        return Times(self.cells(known["needs"]), ints(known["needs"], "submitted"))
+
     def due(self, tables: Tables) -> Times:
         return Times(NOTHING, NOTHING)
 

@@ -96,6 +96,9 @@ class OperationJournal(Journal):
         all_ = Operations(**known).and_then(**log)
         return fold(all_, self._until, terms.remember_ms, linger=terms.late_events)._asdict()
 
+    def came(self, known: Tables) -> Times:
+        return Times(self.cells(known["ops"]), ints(known["ops"], "submitted"))
+
     def due(self, tables: Tables) -> Times:
         """A settled operation may make it too early."""
         return Times(self.cells(tables["ops"]), deadlines(tables["ops"]))

@@ -36,7 +36,7 @@ NEED = pa.schema(
         ("tag", pa.int64()),
         ("no", pa.int32()),
         ("volume", pa.bool_()),
-        # When it was met, in snapshots that keep needs beyond that.
+        # When it was met, where needs are kept beyond that.
         ("met", pa.int64()),
     ]
 )
