@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from dwell.errors import InvalidArgument
 from dwell.ledger import Event, Need, Wait, replay
 from dwell.spark import pending, settle
+from dwell.spark.stream import journal
 from dwell.spark.stream.plan import PROVIDER, ROCKSDB
 from tests.spark.stream.feed import Feed, outcomes
 from tests.spark.stream.long_history import long_history
@@ -52,7 +53,7 @@ def test_options_change_safely_or_are_refused_before_any_harm(streams: SparkSess
 
 
 def test_columns_that_pass_through_are_known_by_name_and_time_zones_do_not_matter(
-    streams: SparkSession, tmp_path: Path
+    streams: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark = streams.newSession()
     spark.conf.set(PROVIDER, ROCKSDB)
@@ -81,6 +82,9 @@ def test_columns_that_pass_through_are_known_by_name_and_time_zones_do_not_matte
     said = spark.read.parquet(str(tmp_path / "out/batch=1"))
     rows = said.select("op_id", "outcome", "note", "other", "new", F.unix_millis("ms")).collect()
     assert [tuple(row) for row in rows] == [("a", "expired", "about a", "other", None, 0)]
+    monkeypatch.setattr(journal, "FORMAT", 99)
+    with pytest.raises(InvalidArgument, match="this version of dwell writes format 99"):
+        pending(spark, checkpoint)
 
 
 @pytest.mark.slow

@@ -309,17 +309,21 @@ def opened(header: Header | None, shards: int, new: Header) -> Header:
     """The header to go on with, or an error before any harm if the checkpoint was written under other terms."""
     if header is None:
         return {"format": FORMAT, "shards": shards, "next": int(NEVER), **new}
-    if header["format"] != FORMAT:
-        raise InvalidArgument(
-            f"the checkpoint has state of format {header['format']}, this version of dwell writes format {FORMAT}: "
-            "go on with the version that wrote it, or start with a new checkpoint"
-        )
+    check_format(header)
     if header["shards"] != shards:
         raise InvalidArgument(
             f"shards is {shards}, but the checkpoint was started with {header['shards']}: "
             "it cannot change over a checkpoint"
         )
     return header
+
+
+def check_format(header: Header) -> None:
+    if header["format"] != FORMAT:
+        raise InvalidArgument(
+            f"the checkpoint has state of format {header['format']}, this version of dwell writes format {FORMAT}: "
+            "go on with the version that wrote it, or start with a new checkpoint"
+        )
 
 
 def _and_then(log: Tables, rows: Tables) -> Tables:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from dwell.errors import InvalidArgument
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Operations, decide
+from dwell.spark.stream.journal import check_format
 from dwell.spark.stream.meet import unrepeated
 from dwell.spark.stream.operations import layout
 from dwell.spark.stream.pack import OP_COLUMNS
@@ -42,8 +43,11 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
     def texts(frame: DataFrame, name: Column, rows: Column) -> DataFrame:
         return frame.select(F.col("key.shard").alias("shard"), name.alias("name"), rows.alias("rows"))
 
+    headers = variable("header")
+    for row in headers.select("value.json").limit(1).collect():
+        check_format(json.loads(row.json))
     parts = variable("parts")
-    kept = texts(variable("header"), F.lit("header"), F.col("value.json"))
+    kept = texts(headers, F.lit("header"), F.col("value.json"))
     kept = kept.union(texts(variable("log"), F.col("list_element.name"), F.col("list_element.rows")))
     kept = kept.union(texts(variable("slices"), F.lit("ops"), F.col("user_map_value.ops")))
     for name in ("ops", "met", "known"):
@@ -69,7 +73,7 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
 def _operator(spark: SparkSession, checkpoint: str) -> tuple[int, int]:
     """The number of the second stage, and that of the last finished micro-batch."""
     for row in spark.read.format("state-metadata").load(checkpoint).collect():
-        if "operations_parts" in (row["operatorProperties"] or ""):
+        if "operations_header" in (row["operatorProperties"] or ""):
             return int(row["operatorId"]), int(row["maxBatchId"])
     raise InvalidArgument(f"{checkpoint} is not the checkpoint of a settlement")
 
