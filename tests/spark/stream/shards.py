@@ -41,7 +41,7 @@ OPS = pa.schema(
 
 
 class MemoryStore:
-    """Counts what is read of it."""
+    """Counts what is read of it, and how often a part is written."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -50,6 +50,7 @@ class MemoryStore:
         self.hashes = np.zeros(0, np.int64)
         self.entries: list[Tables] = []
         self.reads = 0
+        self.writes = 0
         self._header: str | None = None
         self._directory: str | None = None
 
@@ -73,6 +74,7 @@ class MemoryStore:
 
     def keep_part(self, number: int, tables: Tables) -> None:
         assert any(table.num_rows for table in tables.values())
+        self.writes += 1
         self.kept[number] = tables
 
     def drop_part(self, number: int) -> None:

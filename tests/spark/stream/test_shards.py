@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -296,6 +296,97 @@ def test_what_is_settled_leaves_though_little_comes(monkeypatch: pytest.MonkeyPa
     assert shards.pending == 2
     assert keys.rows("needs") < 10
     assert ops.rows("ops") < 10
+
+
+@pytest.mark.parametrize("late_events", [False, True])
+@pytest.mark.parametrize("ends", ["expired", "completed"])
+def test_what_is_settled_leaves_parts_though_nothing_is_about_it(
+    ends: str, late_events: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", 50)
+    monkeypatch.setattr(journal, "PART_ROWS", 8)
+    shards = Shards(terms(shards=1, remember_ms=100, late_events=late_events))
+    many, delay_ms = 300, 1000 if ends == "expired" else 10**6
+    said = shards.batch(
+        [Wait(f"op{i}", [Need("k"), Need("l"), Need("m")], delay_ms, 0) for i in range(many)], [Event("x", 0)]
+    )
+    said += shards.batch([Wait("m1", [Need("z")], 0, 10)], [Event("k", 10), Event("l", 10)])
+    said += shards.batch([Wait("m2", [Need("z")], 0, 500)], [Event("m", 500)] if ends == "completed" else [])
+    for at_ms in (1050, 1100, 1500, 3000, 10_000):
+        said += shards.batch([Wait(f"at{at_ms}", [Need("z")], 0, at_ms)], [Event("x", at_ms)])
+    assert Counter(one.outcome for one in said if (one.op_id or "").startswith("op")) == {ends: many}
+    (keys,), (ops,) = shards.keys, shards.ops
+    assert max(keys.rows("needs"), ops.rows("ops"), ops.rows("met"), ops.rows("known")) < 50
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"forget_keys_after_ms": None}, {"forget_keys_after_ms": 50}),
+        ({"late_events": True, "remember_ms": 10**9}, {"remember_ms": 10}),
+        ({"late_events": True, "remember_ms": 10**9}, {"remember_ms": 10, "late_events": False}),
+    ],
+)
+def test_terms_that_keep_less_hold_for_what_is_kept_already(
+    before: dict[str, Any], after: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", 50)
+    monkeypatch.setattr(journal, "PART_ROWS", 8)
+    shards = Shards(replace(terms(shards=1, remember_ms=100), **before))
+    waits = [Wait(f"op{i}", [Need(f"k{i}", 1)], 5, 0) for i in range(300)]
+    shards.batch(waits, [Event(f"k{i}", 0, 1) for i in range(300)])
+    for at_ms in (10, 20, 30):
+        shards.batch([Wait(f"m{at_ms}", [Need("z")], 0, at_ms)], [Event("x", at_ms)])
+    (keys,), (ops,) = shards.keys, shards.ops
+    kept = keys.rows("keys"), keys.rows("needs"), ops.rows("ops"), ops.rows("known")
+    shards.terms = replace(shards.terms, **after)
+    for at_ms in (1000, 2000, 3000, 4000):
+        shards.batch([Wait(f"m{at_ms}", [Need("z")], 0, at_ms)], [Event("x", at_ms)])
+    assert kept[0] >= 300
+    assert sum(kept) >= 600
+    keys_left = 50 if shards.terms.forget_keys_after_ms else 350
+    assert keys.rows("keys") < keys_left
+    assert max(keys.rows("needs"), ops.rows("ops"), ops.rows("known")) < 50
+
+
+def test_few_rows_after_many_do_not_make_the_log_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", 16)
+    monkeypatch.setattr(journal, "PART_ROWS", 8)
+    shards = Shards(terms(shards=1))
+    shards.batch([Wait(f"op{i}", [Need(f"k{i}")], 10**6, 0) for i in range(1000)], [Event("x", 0)])
+    shards.batch([Wait("m", [Need("z")], 0, 1)], [Event("x", 1)])
+    stores = shards.keys + shards.ops
+    before = [store.writes for store in stores]
+    for turn in range(5):
+        at_ms = 10 + 10 * turn
+        shards.batch(
+            [Wait(f"t{turn}", [Need("z")], 0, at_ms)], [Event(f"k{turn * 40 + i}", at_ms - 5) for i in range(40)]
+        )
+        shards.batch([Wait(f"u{turn}", [Need("z")], 0, at_ms + 1)], [Event("x", at_ms + 1)])
+    assert [store.writes for store in stores] == before
+    assert shards.pending == 1000 - 200 + 1
+
+
+def test_a_repeat_is_shown_once_with_a_late_event() -> None:
+    shards = Shards(terms(shards=1, remember_ms=1000, late_events=True))
+    wait = Wait("a", [Need("k")], 5, 0)
+    shards.batch([wait, wait], [Event("x", 0)])
+    shards.batch([Wait("b", [Need("z")], 0, 50)], [Event("x", 50)])
+    shards.batch([], [Event("k", 1)])
+    assert [row["op_id"] for row in shards.shown] == [None, "a"]
+
+
+def test_one_turned_away_is_not_shown_as_if_it_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "SHORT_LOG", -1)
+    shards = Shards(terms(shards=1, remember_ms=1000))
+    shards.batch([Wait("a", [Need("k")], 0, 0)], [Event("x", 0)])
+    shards.batch([Wait("b", [Need("z")], 0, 10)], [Event("x", 10)])
+    monkeypatch.setattr(journal, "SHORT_LOG", 4096)
+    shards.terms = replace(shards.terms, late_events=True)
+    shards.batch([Wait("a", [Need("l")], 500, 20)], [Event("x", 20)])
+    shards.batch([Wait("c", [Need("z")], 0, 40)], [Event("x", 40)])
+    shards.batch([], [Event("l", 30)])
+    assert [row["op_id"] for row in shards.shown] == [None]
 
 
 def test_of_a_volume_only_the_last_rise_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,8 @@ class Journal(ABC):
             "log_wake": int(NEVER),
             "entries": 0,
             "spent": 0,
+            "pace": 0,
+            "lasts": self.lasts,
         }
         # Of each part: its rows, when one is due, and when how many are of no more use.
         self._rows, self._wake, self._over, self._leaving = np.array(noted["parts"], np.int64).T.copy()
@@ -70,7 +72,15 @@ class Journal(ABC):
         self._log_wake: int = noted["log_wake"]
         self._entries: int = noted["entries"]
         self._spent: int = noted["spent"]
+        self._pace: int = noted["pace"]
+        # `over` is on record as other terms had it.
+        self._outdated = noted["lasts"] != self.lasts
         self._log: Tables | None = None
+
+    @property
+    @abstractmethod
+    def lasts(self) -> list[int | None]:
+        """How long rows are kept when they are over."""
 
     @abstractmethod
     def cells(self, table: pa.RecordBatch) -> Ints:
@@ -102,6 +112,8 @@ class Journal(ABC):
                 "log_wake": self._log_wake,
                 "entries": self._entries,
                 "spent": self._spent,
+                "pace": self._pace,
+                "lasts": None if self._outdated else self.lasts,
             }
         )
 
@@ -154,7 +166,7 @@ class Journal(ABC):
         return known
 
     def spend(self, rows: int) -> None:
-        """So many rows more in parts are of no more use."""
+        """So many rows more in parts are of no more use, or will be earlier than was thought."""
         self._spent += rows
 
     def keep(self, rows: Tables) -> None:
@@ -165,9 +177,10 @@ class Journal(ABC):
         self._spent += int(self._leaving[lapsed].sum())
         self._over[lapsed] = NEVER
         half = int(self._rows.sum()) // 2
-        # A fold may rewrite many parts, so it waits for a log of that size, or some times what came now: no longer.
-        limit = max(SHORT_LOG, min(half, 16 * new))
-        everything = self._spent > max(SHORT_LOG, half) or half > PART_ROWS * len(self._rows)
+        # A fold may rewrite many parts, so it waits for a log of that size, or some times what comes: no longer.
+        self._pace = max(new, self._pace * 3 // 4)
+        limit = max(SHORT_LOG, min(half, 16 * self._pace))
+        everything = self._spent > max(SHORT_LOG, half) or half > PART_ROWS * len(self._rows) or self._outdated
         if everything or self._logged > limit:
             self._fold_log(_and_then(self.log(), rows), limit // 2, everything=everything)
             return
@@ -219,7 +232,7 @@ class Journal(ABC):
         index = index[~taken[index & (len(taken) - 1)]]
         before = np.flatnonzero(taken & (self._rows > 0)).tolist()
         if taken.all():
-            self._spent = 0
+            self._spent, self._outdated = 0, False
             taken = np.ones(_parts_for(_count(known)), np.bool_)
             self._rows, self._wake, self._over, self._leaving = np.zeros((4, len(taken)), np.int64)
         self._rows[taken] = 0

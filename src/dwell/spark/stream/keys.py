@@ -88,10 +88,14 @@ def step(store: Store, terms: Terms, rows: KeyRows) -> KeyNews:
 
 class KeyJournal(Journal):
     def __init__(self, store: Store, terms: Terms, until: int) -> None:
-        super().__init__(store, until)
         self._forget_ms = terms.forget_keys_after_ms
         # How long needs are kept when they are met or over.
         self._linger_ms = terms.remember_ms if terms.late_events else 0
+        super().__init__(store, until)
+
+    @property
+    def lasts(self) -> list[int | None]:
+        return [self._forget_ms, self._linger_ms]
 
     def cells(self, table: pa.RecordBatch) -> Ints:
         return ints(table, "cell")
@@ -114,7 +118,7 @@ class KeyJournal(Journal):
 
     def over(self, known: Tables) -> Times:
         needs, keys = known["needs"], known["keys"]
-        at = ints(needs, "deadline") + self._linger_ms
+        at = np.where(present(needs, "met"), ints(needs, "met"), ints(needs, "deadline")) + self._linger_ms
         if self._forget_ms is None:
             return Times(self.cells(needs), at)
         forgotten = ints(keys, "seen") + self._forget_ms

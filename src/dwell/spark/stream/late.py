@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from dwell.ledger.value import PENDING
 from dwell.spark.stream.decide import Operations, decide, rows_of
-from dwell.spark.stream.meet import Keys, met_times
+from dwell.spark.stream.meet import Keys, met_times, unrepeated
 from dwell.spark.stream.table import KNOWN, MET, among, empty, joined, present, where
 from dwell.spark.stream.timeline import NEVER, Timeline
 
@@ -59,7 +59,7 @@ def concerned(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, late: 
     Which of these needs matter, their operations know, each in a shard of its own: none could say that none does.
     """
     keys = late.column("key")
-    needs = joined([known.needs, needs], known.needs.schema)
+    needs = unrepeated(joined([known.needs, needs], known.needs.schema), "hash", "tag", "no")
     needs = where(needs, among(needs.column("key"), keys))
     events = where(events, among(events.column("key"), keys))
     line = Timeline(where(known.keys, among(known.keys.column("key"), keys)), events)
@@ -98,7 +98,7 @@ def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatc
     paired = present(late, "hash")
     alone, late = where(late, ~paired), where(late, paired)
     asked = Operations(*(where(part, among(part.column("hash"), late.column("hash"))) for part in all_))
-    owned = decide(asked._replace(known=empty(KNOWN)), until)
+    owned = decide(asked, until)
     owned = owned.only(owned.first)
     row = rows_of(owned.ops, late)
     late, row = where(late, row >= 0), row[row >= 0]

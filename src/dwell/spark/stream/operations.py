@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from dwell.ledger.reason import MAX_MS, Reason
 from dwell.ledger.value import REJECTED
 from dwell.spark.stream.clock import START
-from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, stirred
+from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, rows_of, stirred
 from dwell.spark.stream.journal import Journal, Times, opened
 from dwell.spark.stream.late import LATE, SHOWN, changed
 from dwell.spark.stream.meet import distinct
 from dwell.spark.stream.store import Layout
 from dwell.spark.stream.table import KNOWN, MET, among, cells, empty, ints, joined, present, where
+from dwell.spark.stream.timeline import NEVER
 
 if TYPE_CHECKING:
     from dwell.spark.stream.store import Store, Tables
@@ -75,7 +76,8 @@ def step(store: Store, terms: Terms, schema: pa.Schema, rows: OperationRows) -> 
             shown = changed(known, late, until) if late.num_rows else shown
             new = at.first & (ints(at.ops, "submitted") >= since)
             header["pending"] += int(new.sum() - (at.first & now).sum())
-            journal.spend(int(among(at.ops.column("hash").filter(pa.array(now)), parts.ops.column("hash")).sum()))
+            settled = at.ops.column("hash").filter(pa.array(now & at.first))
+            journal.spend(sum(int(among(rows.column("hash"), settled).sum()) for rows in (parts.ops, parts.met)))
             journal.keep(news)
         journal.close()
         header["next"], header["put_off"] = journal.next, journal.put_off
@@ -85,8 +87,12 @@ def step(store: Store, terms: Terms, schema: pa.Schema, rows: OperationRows) -> 
 
 class OperationJournal(Journal):
     def __init__(self, store: Store, terms: Terms, until: int) -> None:
-        super().__init__(store, until)
         self._terms = terms
+        super().__init__(store, until)
+
+    @property
+    def lasts(self) -> list[int | None]:
+        return [self._terms.remember_ms, int(self._terms.late_events)]
 
     def cells(self, table: pa.RecordBatch) -> Ints:
         return cells(ints(table, "hash"), self._terms.shards)
@@ -104,7 +110,15 @@ class OperationJournal(Journal):
         return Times(self.cells(tables["ops"]), deadlines(tables["ops"]))
 
     def over(self, known: Tables) -> Times:
-        return Times(self.cells(known["known"]), ints(known["known"], "until"))
+        cells, until = self.cells(known["known"]), ints(known["known"], "until")
+        if not self._terms.late_events:
+            return Times(cells, until)
+        # Settled ones are still there, whole.
+        at = decide(Operations(**known), self._until)
+        leaves = np.where(at.instant == NEVER, deadlines(at.ops), at.instant) + self._terms.remember_ms
+        row = rows_of(at.ops, known["met"])
+        tables = (cells, self.cells(at.ops), self.cells(known["met"])[row >= 0])
+        return Times(np.concatenate(tables), np.concatenate([until, leaves, leaves[row[row >= 0]]]))
 
 
 def _refuse(ops: pa.RecordBatch, known: Operations, terms: Terms, until: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:

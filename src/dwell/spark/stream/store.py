@@ -97,8 +97,8 @@ class StateStore:
         if 2 * len(numbers) <= there:
             return [_tables(self._parts.getValue((number,)), self.layout.parts) for number in numbers]
         wanted = set(numbers)
-        found = (texts for (number,), texts in self._parts.iterator() if number in wanted)
-        return [_tables(texts, self.layout.parts) for texts in found]
+        found = {number: texts for (number,), texts in self._parts.iterator() if number in wanted}
+        return [_tables(found.get(number), self.layout.parts) for number in numbers]
 
     def keep_part(self, number: int, tables: Tables) -> None:
         self._parts.updateValue((number,), _texts(tables, self.layout.parts, LASTING))
