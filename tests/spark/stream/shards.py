@@ -19,9 +19,10 @@ from dwell.spark.stream.operations import OperationRows, layout
 from dwell.spark.stream.store import Header, Layout, Tables
 from dwell.spark.stream.table import EVENT, NEED, cells, ints, joined, where
 from dwell.spark.stream.terms import Terms
+from dwell.spark.stream.timeline import NEVER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dwell.spark.stream.table import Ints
 
@@ -115,6 +116,34 @@ class MemoryStore:
         places = (*self.kept.values(), *self.slices.values(), *self.entries)
         return sum(tables[name].num_rows for tables in places if name in tables)
 
+    def check(self, cells_of: Callable[[pa.RecordBatch], Ints]) -> None:
+        """Everything lies where the directory says, and nothing comes due that the header does not know of."""
+        header, directory = self.header(), self.directory()
+        if header is None or directory is None:
+            return
+        rows, wakes, overs, _ = zip(*directory["parts"], strict=True)
+        assert {number: count(tables) for number, tables in self.kept.items()} == {
+            number: size for number, size in enumerate(rows) if size
+        }
+        cells_in = {
+            number: np.concatenate([cells_of(table) for table in self.kept[number].values()]) for number in self.kept
+        }
+        assert all((held & (len(rows) - 1) == number).all() for number, held in cells_in.items())
+        assert self.hashes.tolist() == sorted({cell for held in cells_in.values() for cell in held.tolist()})
+        assert count(self.log()) == directory["logged"]
+        first = {
+            number: min(int(ints(tables[name], time).min(initial=NEVER)) for name, time in self.layout.times.items())
+            for number, tables in self.slices.items()
+        }
+        assert sorted(directory["slices"]) == [
+            [number, count(tables), first[number]] for number, tables in sorted(self.slices.items())
+        ]
+        assert header["next"] <= min([*wakes, *overs, *first.values(), directory["log_wake"]])
+
+
+def count(tables: Tables) -> int:
+    return sum(table.num_rows for table in tables.values())
+
 
 class Shards:
     """A whole settlement; `batch` is one micro-batch."""
@@ -164,6 +193,12 @@ class Shards:
                 for row in said.outcomes.to_pylist()
             ]
         return outcomes
+
+    def check(self) -> None:
+        for store in self.keys:
+            store.check(lambda table: ints(table, "cell"))
+        for store in self.ops:
+            store.check(lambda table: cells(ints(table, "hash"), self.terms.shards))
 
     @property
     def watermark_ms(self) -> int:

@@ -68,8 +68,10 @@ def run(shards: Shards, rows: Sequence[Wait | Event], rng: Random) -> list[Outco
         outcomes += shards.batch(
             [row for row in batch if isinstance(row, Wait)], [row for row in batch if isinstance(row, Event)]
         )
+        shards.check()
     for now_ms in (FAR_MS, FAR_MS + 10):
         outcomes += shards.batch([], [], now_ms)
+        shards.check()
     return outcomes
 
 
