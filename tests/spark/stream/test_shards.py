@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FAR_MS = 4 * LAST_MS
 
-SEEDS, LATE_SEEDS = 100, 40
+SEEDS, LATE_SEEDS = 70, 25
 
 
 def terms(lateness_ms: int = 0, *, shards: int = 3, remember_ms: int = 0, late_events: bool = False) -> Terms:
