@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from dwell.ledger.reason import Reason
 from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
 from dwell.spark.stream.meet import distinct, repeated, unrepeated
-from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, empty, ints, joined, present, where
+from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
 
 
@@ -25,10 +25,6 @@ class Operations(NamedTuple):
     ops: pa.RecordBatch
     met: pa.RecordBatch
     known: pa.RecordBatch
-
-    @classmethod
-    def nothing(cls, schema: pa.Schema) -> Operations:
-        return cls(empty(schema), empty(MET), empty(KNOWN))
 
     def and_then(self, ops: pa.RecordBatch, met: pa.RecordBatch, known: pa.RecordBatch) -> Operations:
         return Operations(

@@ -18,10 +18,6 @@ class Keys(NamedTuple):
     keys: pa.RecordBatch
     needs: pa.RecordBatch
 
-    @classmethod
-    def nothing(cls) -> Keys:
-        return cls(empty(KEY), empty(NEED))
-
 
 def meet(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, since: int) -> pa.RecordBatch:
     """The needs met since then, as MET rows.
