@@ -15,7 +15,7 @@ class ProtocolError(DwellError, ValueError):
 
 
 class Error(IntEnum):
-    """An error code. It packs as its number; `Error(6).name` is its name and `.retriable` says if trying again helps."""
+    """An error code. It packs as its number; `.name` is Kafka's name, `.retriable` says if trying again may help."""
 
     retriable: bool
 

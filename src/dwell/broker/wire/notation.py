@@ -23,7 +23,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-PRIMITIVES = frozenset("int8 int16 uint16 int32 int64 float64 bool string bytes records uuid".split())
+PRIMITIVES = frozenset(
+    ["int8", "int16", "uint16", "int32", "int64", "float64", "bool", "string", "bytes", "records", "uuid"]
+)
 
 _LINE = re.compile(
     r"""

@@ -1,0 +1,127 @@
+"""The compressions of a batch, by the number in its attributes: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+
+A broker passes compressed batches through. It looks into them only where a user or a time look-up asks for single
+records. gzip is in the standard library, the others come with `cramjam`.
+
+Java's snappy is not a plain snappy block but the framing of its library xerial: a magic of eight bytes, two versions
+of four bytes, then blocks, each with its length in four bytes. Other clients send either form; both are read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import zlib
+from typing import Any
+
+from dwell.broker.record.batch import RecordError
+from dwell.broker.wire.error import Error
+from dwell.errors import MissingExtra
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+# What a batch may grow to: far above max.message.bytes, far below what a crafted batch could ask for.
+MAX_BYTES = 256 * 1024 * 1024
+
+_XERIAL = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = struct.Struct(">8sii")
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_LENGTH = struct.Struct(">i")
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """`data` as Kafka's Java client would compress it."""
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        packer = zlib.compressobj(wbits=31)
+        return packer.compress(data) + packer.flush()
+    cramjam = _cramjam()
+    if codec == SNAPPY:
+        pieces = [_XERIAL_HEADER.pack(_XERIAL, 1, 1)]
+        for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+            block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+            pieces += [_LENGTH.pack(len(block)), block]
+        return b"".join(pieces)
+    if codec == LZ4:
+        return bytes(cramjam.lz4.compress(data))
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    raise RecordError(Error.CORRUPT_MESSAGE, f"no compression has the number {codec}")
+
+
+def decompress(codec: int, data: bytes, max_bytes: int = MAX_BYTES) -> bytes:
+    """The inverse. Raises `RecordError` for bytes that are no such data or that grow beyond `max_bytes`."""
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        return _gunzip(data, max_bytes)
+    if codec == SNAPPY:
+        return _unsnappy(data, max_bytes)
+    if codec in (LZ4, ZSTD):
+        return _stream(getattr(_cramjam(), NAMES[codec]), codec, data, max_bytes)
+    raise RecordError(Error.CORRUPT_MESSAGE, f"no compression has the number {codec}")
+
+
+def _gunzip(data: bytes, max_bytes: int) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        out = unpacker.decompress(data, max_bytes)
+    except zlib.error as error:
+        raise RecordError(Error.CORRUPT_MESSAGE, f"gzip: {error}") from None
+    if not unpacker.eof:
+        words = "more than {max_bytes} bytes" if unpacker.unconsumed_tail else "cut short"
+        raise RecordError(Error.CORRUPT_MESSAGE, f"gzip: {words.format(max_bytes=max_bytes)}")
+    return out
+
+
+def _unsnappy(data: bytes, max_bytes: int) -> bytes:
+    if not data.startswith(_XERIAL):
+        return _snappy_block(data, max_bytes)
+    pieces = []
+    position, left = _XERIAL_HEADER.size, max_bytes
+    while position < len(data):
+        if len(data) - position < _LENGTH.size:
+            raise RecordError(Error.CORRUPT_MESSAGE, "snappy: cut short")
+        (length,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        if not 0 < length <= len(data) - position:
+            raise RecordError(Error.CORRUPT_MESSAGE, f"snappy: a block of {length} bytes")
+        pieces.append(_snappy_block(data[position : position + length], left))
+        left -= len(pieces[-1])
+        position += length
+    return b"".join(pieces)
+
+
+def _snappy_block(data: bytes, max_bytes: int) -> bytes:
+    cramjam = _cramjam()
+    try:
+        if cramjam.snappy.decompress_raw_len(data) > max_bytes:
+            raise RecordError(Error.CORRUPT_MESSAGE, f"snappy: more than {max_bytes} bytes")
+        return bytes(cramjam.snappy.decompress_raw(data))
+    except cramjam.DecompressionError as error:
+        raise RecordError(Error.CORRUPT_MESSAGE, f"snappy: {error}") from None
+
+
+def _stream(module: Any, codec: int, data: bytes, max_bytes: int) -> bytes:
+    """Decompresses into a buffer that grows by four until the data fits, since a frame need not say its size."""
+    cramjam = _cramjam()
+    size = min(max(len(data) * 4, 64 * 1024), max_bytes)
+    while True:
+        out = bytearray(size)
+        try:
+            return bytes(memoryview(out)[: module.decompress_into(data, out)])
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise RecordError(Error.CORRUPT_MESSAGE, f"{NAMES[codec]}: {error}") from None
+            if size == max_bytes:
+                raise RecordError(Error.CORRUPT_MESSAGE, f"{NAMES[codec]}: more than {max_bytes} bytes") from None
+        size = min(size * 4, max_bytes)
+
+
+def _cramjam() -> Any:
+    try:
+        return importlib.import_module("cramjam")
+    except ImportError as error:
+        raise MissingExtra("looking into snappy, lz4 or zstd needs cramjam: pip install 'dwell[broker]'") from error
