@@ -44,7 +44,7 @@ def _plain(name: str) -> str:
 
 def nested(peer: type[Any], name: str) -> type[Any]:
     """The dataclass of a kio field that is a group or a tuple of groups."""
-    return next(each for each in _flatten(get_type_hints(peer)[name]) if is_dataclass(each))
+    return next(each for each in _flatten(get_type_hints(peer)[name]) if isinstance(each, type) and is_dataclass(each))
 
 
 def _flatten(hint: Any) -> Iterator[Any]:
