@@ -78,9 +78,9 @@ def _gunzip(data: bytes, max_bytes: int) -> bytes:
 
 def _unsnappy(data: bytes, max_bytes: int) -> bytes:
     if not data.startswith(_XERIAL):
-        return _snappy_block(data, max_bytes)
+        return _snappy_block(data, 0, max_bytes)
     pieces = []
-    position, left = _XERIAL_HEADER.size, max_bytes
+    position, total = _XERIAL_HEADER.size, 0
     while position < len(data):
         if len(data) - position < _LENGTH.size:
             raise RecordError(Error.CORRUPT_MESSAGE, "snappy: cut short")
@@ -88,16 +88,16 @@ def _unsnappy(data: bytes, max_bytes: int) -> bytes:
         position += _LENGTH.size
         if not 0 < length <= len(data) - position:
             raise RecordError(Error.CORRUPT_MESSAGE, f"snappy: a block of {length} bytes")
-        pieces.append(_snappy_block(data[position : position + length], left))
-        left -= len(pieces[-1])
+        pieces.append(_snappy_block(data[position : position + length], total, max_bytes))
+        total += len(pieces[-1])
         position += length
     return b"".join(pieces)
 
 
-def _snappy_block(data: bytes, max_bytes: int) -> bytes:
+def _snappy_block(data: bytes, before: int, max_bytes: int) -> bytes:
     cramjam = _cramjam()
     try:
-        if cramjam.snappy.decompress_raw_len(data) > max_bytes:
+        if before + cramjam.snappy.decompress_raw_len(data) > max_bytes:
             raise RecordError(Error.CORRUPT_MESSAGE, f"snappy: more than {max_bytes} bytes")
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
