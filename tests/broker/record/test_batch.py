@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dwell.broker.record.batch import Batch, RecordError, next_sequence, read_batches, read_produced
+from dwell.broker.record.batch import Batch, RecordError, next_sequence, read_batch, read_batches, read_produced
 from dwell.broker.record.checksum import crc32c
 from dwell.broker.record.compression import NAMES
 from dwell.broker.record.record import Record, read_records, write_batch
@@ -31,7 +31,8 @@ def _patched(batch: Batch, at: int, data: bytes) -> bytes:
 @pytest.mark.parametrize("compression", range(5), ids=NAMES)
 def test_placing_a_batch_changes_its_first_bytes_only(compression: int) -> None:
     sent = _batch(compression=compression)
-    batch = read_produced(memoryview(sent.data), max_bytes=MAX).placed(41, 7)
+    batch = read_produced(memoryview(sent.data), max_bytes=MAX)
+    batch.place(41, 7)
     assert (batch.base_offset, batch.leader_epoch, batch.last_offset, batch.next_offset) == (41, 7, 43, 44)
     assert batch.data[16:] == sent.data[16:]
     assert batch.is_valid
@@ -46,8 +47,9 @@ def test_a_batch_does_not_keep_the_frame_it_came_in() -> None:
 
 
 def test_offsets_advance_by_the_last_offset_delta() -> None:
-    thinned = Batch(_patched(_batch(3), 57, struct.pack(">i", 1)))
-    assert thinned.placed(10, 0).next_offset == 13
+    thinned = read_batch(_patched(_batch(3), 57, struct.pack(">i", 1)))
+    thinned.place(10, 0)
+    assert thinned.next_offset == 13
 
 
 REFUSED: list[tuple[str, Callable[[], bytes], Error]] = [

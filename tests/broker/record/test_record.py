@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 
-from dwell.broker.record.batch import CONTROL, TRANSACTIONAL, Batch, RecordError, make_batch
+from dwell.broker.record.batch import CONTROL, TRANSACTIONAL, RecordError, make_batch, read_batch
 from dwell.broker.record.compression import GZIP, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
 from dwell.broker.record.record import (
     ABORT,
@@ -80,7 +80,7 @@ def test_we_read_what_aiokafka_writes(compression: int) -> None:
         )
         for offset, record in enumerate(records):
             builder.append(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
-        batch = Batch(bytes(builder.build()))
+        batch = read_batch(bytes(builder.build()))
         assert batch.is_valid
         assert batch.is_transactional
         assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 2, 5)
@@ -128,7 +128,8 @@ def test_a_number_without_an_end_is_refused(data: bytes) -> None:
 
 
 def test_log_append_time_is_the_time_of_every_record() -> None:
-    batch = write_batch([Record(offset=0, timestamp_ms=5, key=None, value=b"v")]).stamped(77)
+    batch = write_batch([Record(offset=0, timestamp_ms=5, key=None, value=b"v")])
+    batch.stamp(77)
     assert batch.is_valid
     assert [record.timestamp_ms for record in read_records(batch)] == [77]
     assert DefaultRecordBatch(batch.data).validate_crc()

@@ -18,6 +18,9 @@
 
 Only the first 16 bytes change when a leader appends a batch, and they lie outside the checksum: records are never
 looked into. Log append time is the exception: attributes and max_timestamp change, and so does the checksum.
+
+A batch is therefore kept in two pieces: the head of 21 bytes, which a leader replaces, and the tail, which the
+checksum covers. The tail is copied once, out of the frame it came in; leader, followers and answers share it.
 """
 
 from __future__ import annotations
@@ -30,14 +33,19 @@ from dwell.broker.wire.codec import Buffer
 from dwell.broker.wire.error import Error
 from dwell.errors import DwellError
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_BYTES = HEADER.size
+_HEAD = struct.Struct(">qiibI")
+_TAIL = struct.Struct(">hiqqqhii")
+# Attributes to max_timestamp.
+_TIMES = struct.Struct(">hiqq")
+# Where the checksum begins to count.
+_HEAD_BYTES = _HEAD.size
+HEADER_BYTES = _HEAD_BYTES + _TAIL.size
+# Where the records begin in the tail.
+TAIL_HEADER_BYTES = _TAIL.size
 # base_offset and batch_length, which batch_length does not count.
 OVERHEAD_BYTES = 12
 # Kafka reads a batch's magic first, then judges it: with fewer bytes there is no batch.
 _MAGIC_BYTES = 17
-# Where the checksum begins to count.
-_CHECKED = 21
 # The smallest batch_length of any format; below it the bytes are no batch.
 _LEAST_LENGTH = 14
 
@@ -51,9 +59,7 @@ NO_PRODUCER = -1
 # A sequence is followed by 0.
 MAX_SEQUENCE = 2**31 - 1
 
-_PLACE = struct.Struct(">qiibI")
 _LENGTH = struct.Struct(">i")
-_TAIL_TIMES = struct.Struct(">hiqq")
 assert HEADER_BYTES == 61
 
 
@@ -66,7 +72,7 @@ class RecordError(DwellError, ValueError):
 
 
 class Batch:
-    """A batch's header, and the whole batch as `data`. Immutable by custom: `placed` and `stamped` make new ones."""
+    """A batch: the fields of its header, and its bytes as `head` and `tail`."""
 
     __slots__ = (
         "attributes",
@@ -74,7 +80,7 @@ class Batch:
         "base_sequence",
         "base_timestamp",
         "crc",
-        "data",
+        "head",
         "last_offset_delta",
         "leader_epoch",
         "length",
@@ -83,6 +89,7 @@ class Batch:
         "producer_epoch",
         "producer_id",
         "records_count",
+        "tail",
     )
     base_offset: int
     length: int
@@ -98,14 +105,11 @@ class Batch:
     base_sequence: int
     records_count: int
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, head: bytes, tail: bytes) -> None:
+        self.head = head
+        self.tail = tail
+        self.base_offset, self.length, self.leader_epoch, self.magic, self.crc = _HEAD.unpack(head)
         (
-            self.base_offset,
-            self.length,
-            self.leader_epoch,
-            self.magic,
-            self.crc,
             self.attributes,
             self.last_offset_delta,
             self.base_timestamp,
@@ -114,13 +118,18 @@ class Batch:
             self.producer_epoch,
             self.base_sequence,
             self.records_count,
-        ) = HEADER.unpack_from(data)
+        ) = _TAIL.unpack_from(tail)
 
     def __repr__(self) -> str:
-        return f"<batch of offsets {self.base_offset} to {self.last_offset}, {len(self.data)} bytes>"
+        return f"<batch of offsets {self.base_offset} to {self.last_offset}, {len(self)} bytes>"
 
     def __len__(self) -> int:
-        return len(self.data)
+        return _HEAD_BYTES + len(self.tail)
+
+    @property
+    def data(self) -> bytes:
+        """The whole batch. It is copied for this: an answer writes `head` and `tail` one after the other instead."""
+        return self.head + self.tail
 
     @property
     def last_offset(self) -> int:
@@ -161,18 +170,22 @@ class Batch:
     @property
     def is_valid(self) -> bool:
         """Whether the checksum is right."""
-        return crc32c(self.data[_CHECKED:]) == self.crc
+        return crc32c(self.tail) == self.crc
 
-    def placed(self, base_offset: int, leader_epoch: int) -> Batch:
-        """The batch where a leader appends it: its offset and the leader's epoch are set, the rest is untouched."""
-        place = _PLACE.pack(base_offset, self.length, leader_epoch, self.magic, self.crc)
-        return Batch(place + self.data[_CHECKED:])
+    def place(self, base_offset: int, leader_epoch: int) -> None:
+        """Sets the offset and the leader's epoch. Only the leader that appends the batch may call it, once."""
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
+        self.head = _HEAD.pack(base_offset, self.length, leader_epoch, self.magic, self.crc)
 
-    def stamped(self, now_ms: int) -> Batch:
-        """The batch with log append time: all its records count as written at `now_ms`."""
-        times = _TAIL_TIMES.pack(self.attributes | LOG_APPEND_TIME, self.last_offset_delta, self.base_timestamp, now_ms)
-        tail = times + self.data[_CHECKED + _TAIL_TIMES.size :]
-        return Batch(_PLACE.pack(self.base_offset, self.length, self.leader_epoch, self.magic, crc32c(tail)) + tail)
+    def stamp(self, now_ms: int) -> None:
+        """Sets log append time: all records count as written at `now_ms`. For the leader, before `place`."""
+        self.attributes |= LOG_APPEND_TIME
+        self.max_timestamp = now_ms
+        times = _TIMES.pack(self.attributes, self.last_offset_delta, self.base_timestamp, now_ms)
+        self.tail = times + self.tail[_TIMES.size :]
+        self.crc = crc32c(self.tail)
+        self.head = _HEAD.pack(self.base_offset, self.length, self.leader_epoch, self.magic, self.crc)
 
 
 def next_sequence(sequence: int, by: int = 1) -> int:
@@ -211,7 +224,8 @@ def _read(view: memoryview, position: int, size: int) -> Batch:
         raise RecordError(Error.INVALID_RECORD, f"a batch of format {magic}, which Kafka 4 no longer takes")
     if size < HEADER_BYTES:
         raise RecordError(Error.CORRUPT_MESSAGE, f"a batch of {size} bytes; its header alone has {HEADER_BYTES}")
-    return Batch(bytes(view[position : position + size]))
+    middle = position + _HEAD_BYTES
+    return Batch(bytes(view[position:middle]), bytes(view[middle : position + size]))
 
 
 def read_produced(records: Buffer | None, *, max_bytes: int, version: int = 13) -> Batch:
@@ -269,18 +283,12 @@ def make_batch(
     base_sequence: int = -1,
 ) -> Batch:
     """A batch around records that are encoded (and compressed) already; see `record.write_batch`."""
-    tail = (
-        struct.pack(
-            ">hiqqqhii",
-            attributes,
-            count - 1,
-            base_timestamp,
-            max_timestamp,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            count,
-        )
-        + records
-    )
-    return Batch(_PLACE.pack(base_offset, len(tail) + _CHECKED - OVERHEAD_BYTES, leader_epoch, 2, crc32c(tail)) + tail)
+    fields = (count - 1, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count)
+    tail = _TAIL.pack(attributes, *fields) + records
+    length = _HEAD_BYTES - OVERHEAD_BYTES + len(tail)
+    return Batch(_HEAD.pack(base_offset, length, leader_epoch, 2, crc32c(tail)), tail)
+
+
+def read_batch(data: bytes) -> Batch:
+    """A batch that is known to be whole, such as one of `Batch.data`."""
+    return Batch(data[:_HEAD_BYTES], data[_HEAD_BYTES:])

@@ -127,7 +127,7 @@ def _write_bytes(out: bytearray, value: bytes | None) -> None:
 
 def read_records(batch: Batch) -> Iterator[Record]:
     """The records of a batch. Raises `RecordError` where the bytes are no records."""
-    data = decompress(batch.compression, batch.data[batches.HEADER_BYTES :])
+    data = decompress(batch.compression, batch.tail[batches.TAIL_HEADER_BYTES :])
     if batch.records_count * _LEAST_RECORD_BYTES > len(data):
         raise RecordError(Error.INVALID_RECORD, f"{batch.records_count} records in {len(data)} bytes")
     position = 0
