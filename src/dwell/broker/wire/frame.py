@@ -13,8 +13,7 @@ allocates what a length promises.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dwell.broker.wire.api import Api
 from dwell.broker.wire.codec import Buffer, _skip_tags
@@ -36,8 +35,7 @@ _FLEXIBLE_ANSWER = struct.Struct(">iix")
 _REQUEST = struct.Struct(">ihhih")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     api_key: int
     api_version: int
     correlation_id: int
