@@ -41,6 +41,7 @@ class Broker:
         # How late it sees the controller's changes.
         self.metadata_lag_ms = 0
         self._metadata: deque[tuple[int, list[Record]]] = deque()
+        self._is_applying = False
         # Logs and high watermarks of a broker that is down, by topic id and partition.
         self._disk: dict[tuple[bytes, int], tuple[Log, int]] = {}
         self.now_ms = host.now_ms
@@ -75,17 +76,24 @@ class Broker:
 
     def deliver(self, records: list[Record]) -> None:
         """Records from the controller: applied now, or after the metadata lag."""
-        if self.is_isolated or self.metadata_lag_ms or self._metadata:
-            self._metadata.append((self.now_ms() + self.metadata_lag_ms, records))
-            if self.metadata_lag_ms and not self.is_isolated:
-                self.host.schedule(self.metadata_lag_ms, self.apply_due)
-        else:
-            self._apply(records)
+        self._metadata.append((self.now_ms() + self.metadata_lag_ms, records))
+        if len(self._metadata) == 1:
+            self.apply_due()
 
     def apply_due(self) -> None:
-        """Apply the records whose time has come."""
-        while self._metadata and not self.is_isolated and self._metadata[0][0] <= self.now_ms():
-            self._apply(self._metadata.popleft()[1])
+        """Apply the records whose time has come, and come back for the next ones. Nothing arrives while isolated."""
+        if self._is_applying:
+            return
+        self._is_applying = True
+        try:
+            while self._metadata and not self.is_isolated:
+                wait_ms = self._metadata[0][0] - self.now_ms()
+                if wait_ms > 0:
+                    self.host.schedule(wait_ms, self.apply_due)
+                    return
+                self._apply(self._metadata.popleft()[1])
+        finally:
+            self._is_applying = False
 
     def _apply(self, records: list[Record]) -> None:
         # The whole change first: a partition that starts to follow looks at the leader's own view.
@@ -101,11 +109,12 @@ class Broker:
                 self.host.agenda.put(lambda key=(record.topic, record.index): self.check("elect_leader", key))  # type: ignore[misc]
             elif isinstance(record, (TopicImage, TopicGone)):
                 names.add(record.name)
-            elif record.is_fenced:
-                # Low watermarks no longer count the replicas of a broker that is down.
-                for partition in self.partitions.values():
+            else:
+                for partition in list(self.partitions.values()):
                     if record.id in partition.followers:
+                        # Low watermarks count the replicas of living brokers only.
                         partition.check_waiting()
+                        partition.grow_isr()
         for name in names:
             self.host.agenda.put(lambda name=name: self.check("topic", name))  # type: ignore[misc]
 

@@ -43,6 +43,7 @@ class Controller:
         self.is_paused = False
         # Changes that are asked for and not decided: the moment from which they may be, and the decision.
         self._asked: deque[tuple[int, Decision]] = deque()
+        self._is_deciding = False
         # Topics that are asked for and do not exist yet, or are asked to go and still exist.
         self.creating: set[str] = set()
         self.deleting: set[str] = set()
@@ -62,14 +63,20 @@ class Controller:
         self.decide()
 
     def decide(self) -> None:
-        """Decide what is due."""
-        while self._asked and not self.is_paused and self._asked[0][0] <= self._host.now_ms():
-            _, decision = self._asked.popleft()
-            records = list(decision())
-            if records:
-                for record in records:
-                    self.image.apply(record)
-                self._host.publish(records)
+        """Decide what is due. A change that a broker asks for while it is told of another one comes after that."""
+        if self._is_deciding:
+            return
+        self._is_deciding = True
+        try:
+            while self._asked and not self.is_paused and self._asked[0][0] <= self._host.now_ms():
+                _, decision = self._asked.popleft()
+                records = list(decision())
+                if records:
+                    for record in records:
+                        self.image.apply(record)
+                    self._host.publish(records)
+        finally:
+            self._is_deciding = False
 
     @property
     def num_asked(self) -> int:

@@ -132,7 +132,7 @@ class Log:
 
         With `at_least_one` the first batch is returned even if it alone is larger.
         """
-        if offset >= end_offset or not self._batches:
+        if offset >= end_offset or offset >= self.end_offset or not self._batches:
             return []
         first = self._place(offset)
         end = bisect_left(self._bases, end_offset, first)

@@ -160,6 +160,7 @@ class Partition:
             del self.followers[replica]
         self.watch_lag()
         self.maybe_move_high_watermark()
+        self.grow_isr()
         # A smaller ISR can leave acks=all requests with too few replicas; a larger one can end that.
         self.check_waiting()
 
@@ -228,10 +229,17 @@ class Partition:
         ):
             self._ask_for_isr((*self.image.isr, replica))
 
+    def grow_isr(self) -> None:
+        """Let caught-up followers join that could not before; their fetches wait here and will not tell us again."""
+        for replica, follower in self.followers.items():
+            if follower.waiting and replica not in self.image.isr:
+                self._maybe_join_isr(replica, follower)
+
     def _ask_for_isr(self, isr: Iterable[int]) -> None:
         if not self.broker.is_reachable:
             return  # the controller does not hear it
-        self.pending_isr = tuple(replica for replica in self.image.replicas if replica in set(isr))
+        wanted = set(isr)
+        self.pending_isr = tuple(replica for replica in self.image.replicas if replica in wanted)
         self.broker.host.controller.alter_isr(self.broker.id, self.image, self.pending_isr)
 
     def isr_refused(self) -> None:

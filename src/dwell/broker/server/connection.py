@@ -108,6 +108,11 @@ class Connection:
     def is_reading_paused(self) -> bool:
         return self._is_reading_paused
 
+    @property
+    def in_flight(self) -> Request | None:
+        """The request that is being worked on, or waits."""
+        return self._in_flight
+
     # In
 
     def feed(self, data: bytes) -> None:
