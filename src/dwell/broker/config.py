@@ -101,6 +101,33 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(topic="segment.ms", default=604_800_000, least=1, does="kept and shown; a log in memory has no segments"),
     Setting(topic="delete.retention.ms", default=86_400_000, least=0, does="kept and shown; nothing is cleaned yet"),
+    *(
+        Setting(topic=name, parse=kind, default=default, does="kept and shown; nothing here depends on it")
+        for name, kind, default in (
+            ("compression.gzip.level", int, -1),
+            ("compression.lz4.level", int, 9),
+            ("compression.zstd.level", int, 3),
+            ("file.delete.delay.ms", int, 60_000),
+            ("flush.messages", int, FOREVER_MS),
+            ("flush.ms", int, FOREVER_MS),
+            ("follower.replication.throttled.replicas", str, ""),
+            ("index.interval.bytes", int, 4096),
+            ("leader.replication.throttled.replicas", str, ""),
+            ("local.retention.bytes", int, -2),
+            ("local.retention.ms", int, -2),
+            ("max.compaction.lag.ms", int, FOREVER_MS),
+            ("message.timestamp.after.max.ms", int, 3_600_000),
+            ("message.timestamp.before.max.ms", int, FOREVER_MS),
+            ("min.cleanable.dirty.ratio", float, 0.5),
+            ("min.compaction.lag.ms", int, 0),
+            ("preallocate", _boolean, False),
+            ("remote.log.copy.disable", _boolean, False),
+            ("remote.log.delete.on.disable", _boolean, False),
+            ("remote.storage.enable", _boolean, False),
+            ("segment.index.bytes", int, 10_485_760),
+            ("segment.jitter.ms", int, 0),
+        )
+    ),
     Setting(
         broker="replica.lag.time.max.ms", default=30_000, least=1, does="a follower behind for longer leaves the ISR"
     ),
@@ -135,6 +162,15 @@ def parse(table: Mapping[str, Setting], name: str, value: object) -> Any:
     if setting.least is not None and parsed < setting.least:
         raise InvalidArgument(f"configuration {name!r} must be at least {setting.least}, not {value!r}")
     return parsed
+
+
+def check_names(given: Mapping[str, str | None]) -> None:
+    """Raises `InvalidArgument` for a topic's setting that Kafka does not have or that has no value."""
+    for name, value in given.items():
+        if value is None:
+            raise InvalidArgument(f"configuration {name!r} has no value")
+        if name not in TOPIC:
+            parse(TOPIC, name, value)
 
 
 class Config:

@@ -7,7 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from dwell.broker.record.batch import Batch, RecordError, next_sequence, read_batch, read_batches, read_produced
+from dwell.broker.record.batch import (
+    Batch,
+    RecordError,
+    check_produced,
+    next_sequence,
+    read_batch,
+    read_batches,
+    read_produced,
+)
 from dwell.broker.record.checksum import crc32c
 from dwell.broker.record.compression import NAMES
 from dwell.broker.record.record import Record, read_records, write_batch
@@ -31,7 +39,8 @@ def _patched(batch: Batch, at: int, data: bytes) -> bytes:
 @pytest.mark.parametrize("compression", range(5), ids=NAMES)
 def test_placing_a_batch_changes_its_first_bytes_only(compression: int) -> None:
     sent = _batch(compression=compression)
-    batch = read_produced(memoryview(sent.data), max_bytes=MAX)
+    batch = read_produced(memoryview(sent.data))
+    check_produced(batch, max_bytes=MAX)
     batch.place(41, 7)
     assert (batch.base_offset, batch.leader_epoch, batch.last_offset, batch.next_offset) == (41, 7, 43, 44)
     assert batch.data[16:] == sent.data[16:]
@@ -41,7 +50,7 @@ def test_placing_a_batch_changes_its_first_bytes_only(compression: int) -> None:
 
 def test_a_batch_does_not_keep_the_frame_it_came_in() -> None:
     frame = bytearray(_batch().data)
-    batch = read_produced(frame, max_bytes=MAX)
+    batch = read_produced(frame)
     frame[70] ^= 1
     assert batch.is_valid
 
@@ -76,22 +85,22 @@ REFUSED: list[tuple[str, Callable[[], bytes], Error]] = [
 @pytest.mark.parametrize(("make", "error"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
 def test_a_bad_batch_is_refused_with_kafkas_error(make: Callable[[], bytes], error: Error) -> None:
     with pytest.raises(RecordError) as refused:
-        read_produced(make(), max_bytes=200_000)
+        check_produced(read_produced(make()), max_bytes=200_000)
     assert refused.value.error is error
 
 
 def test_no_records_at_all_are_refused() -> None:
     with pytest.raises(RecordError) as refused:
-        read_produced(None, max_bytes=MAX)
+        read_produced(None)
     assert refused.value.error is Error.INVALID_RECORD
 
 
 def test_zstd_needs_a_newer_request() -> None:
     batch = _batch(compression=4)
     with pytest.raises(RecordError) as refused:
-        read_produced(batch.data, max_bytes=MAX, version=6)
+        read_produced(batch.data, version=6)
     assert refused.value.error is Error.UNSUPPORTED_COMPRESSION_TYPE
-    read_produced(batch.data, max_bytes=MAX, version=7)
+    read_produced(batch.data, version=7)
 
 
 def test_batches_in_a_row_are_read_and_a_cut_one_is_left_out() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dwell.broker.api import topic_name
-from dwell.broker.config import TOPIC, TopicConfig
+from dwell.broker.config import TOPIC, TopicConfig, check_names
 from dwell.broker.delayed.topic import DelayedTopic, Wanted
 from dwell.broker.request import PARKED
 from dwell.broker.wire.error import Error
@@ -39,7 +39,7 @@ def handle(request: Request) -> object:
     answers: dict[str, Any] = {}
     wanted: list[Wanted] = []
     for topic in body.topics:
-        answer = CREATE_TOPICS.Response.CreatableTopicResult(name=topic.name)
+        answer = CREATE_TOPICS.Response.CreatableTopicResult(name=topic.name, error_message=None)
         answers.setdefault(topic.name, answer)
         if named[topic.name] > 1:
             answers[topic.name].error_code = request.failed(Error.INVALID_REQUEST)
@@ -55,7 +55,9 @@ def handle(request: Request) -> object:
         count, replication = numbers(assignment)
         answer.num_partitions, answer.replication_factor = count, replication
         answer.configs = _describe(host, configs)
-        if not body.validate_only:
+        if body.validate_only:
+            answer.topic_id = host.new_id()  # Kafka draws one too; the topic will have another
+        else:
             host.controller.create_topic(topic.name, assignment, configs)
             wanted.append(Wanted(topic.name, count, answer))
     response = CREATE_TOPICS.Response(topics=list(answers.values()))
@@ -88,7 +90,11 @@ def check(host: Host, topic: Any, configs: dict[str, str]) -> Assignment:
         topic.name in controller.image.topics and topic.name not in controller.deleting
     ):
         raise Refused(Error.TOPIC_ALREADY_EXISTS, f"topic {topic.name!r} already exists")
+    twin = topic_name.twin(topic.name, controller.image.topics)
+    if twin is not None:
+        raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"{topic.name!r} and {twin!r} differ in '.' and '_' only")
     try:
+        check_names(configs)
         TopicConfig(configs, host.config)
     except InvalidArgument as error:
         raise Refused(Error.INVALID_CONFIG, str(error)) from error

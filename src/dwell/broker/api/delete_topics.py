@@ -41,6 +41,7 @@ def handle(request: Request) -> object:
         if topic is None:
             by_id = topic_id != NO_ID
             answer.error_code = request.failed(Error.UNKNOWN_TOPIC_ID if by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
+            answer.error_message = "there is no topic with this id" if by_id else f"there is no topic {name!r}"
             continue
         answer.topic_id = topic.id
         if topic.name not in controller.deleting:

@@ -39,8 +39,7 @@ def handle(request: Request) -> object:
             if not (all_of_them and error is Error.ELECTION_NOT_NEEDED):
                 answer.error_code = error
                 answers.append(answer)
-        if answers:
-            topics.append(response.ReplicaElectionResult(topic=topic, partition_result=answers))
+        topics.append(response.ReplicaElectionResult(topic=topic, partition_result=answers))
     made = response(replica_election_results=topics)
     if not wanted:
         return made

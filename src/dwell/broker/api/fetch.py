@@ -21,6 +21,8 @@ TOPIC_IDS = 13
 READ_COMMITTED = 1
 
 EMPTY = b""
+# Errors of topics this broker does not know.
+UNKNOWN = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
 
 
 def handle(request: Request) -> object:
@@ -145,13 +147,10 @@ def _read(
             partition_index=one.index,
             error_code=request.failed(error),
             high_watermark=-1,
-            aborted_transactions=None,
+            aborted_transactions=[] if error in UNKNOWN else None,
             records=EMPTY,
         )
-        if error is Error.OFFSET_OUT_OF_RANGE and partition is not None:
-            failed.high_watermark = partition.high_watermark
-            failed.log_start_offset = partition.log.start_offset
-        elif error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH):
+        if error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH):
             name = one.topic or request.broker.image.names.get(one.topic_id or EMPTY, "")
             failed.current_leader = current_leader(
                 request.broker, name, one.index, FETCH.Response.LeaderIdAndEpoch, leaders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dwell.broker.delayed.fetch import FetchPartition
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL = -1, -2, -3, -4
 # Tiered storage, which there is none of here: answered with offset -1, as Kafka does without it.
 LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -5, -6
+# The first version that knows each of them.
+SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED = 1
 # The first version of the error; before it, LEADER_NOT_AVAILABLE says the same.
 OFFSET_NOT_AVAILABLE_VERSION = 5
@@ -27,16 +30,31 @@ def handle(request: Request) -> object:
     response = LIST_OFFSETS.Response
     return response(
         topics=[
-            response.ListOffsetsTopicResponse(
-                name=topic.name, partitions=[_partition(request, topic.name, asked) for asked in topic.partitions]
-            )
+            response.ListOffsetsTopicResponse(name=topic.name, partitions=_partitions(request, topic))
             for topic in request.body.topics
         ]
     )
 
 
+def _partitions(request: Request, topic: Any) -> list[Any]:
+    """The answers of one topic. A partition that is asked for twice is an error, answered once."""
+    asked = Counter(one.partition_index for one in topic.partitions)
+    answers = {}
+    for one in topic.partitions:
+        index = one.partition_index
+        if asked[index] == 1:
+            answers[index] = _partition(request, topic.name, one)
+        elif index not in answers:
+            error = request.failed(Error.INVALID_REQUEST)
+            answers[index] = LIST_OFFSETS.Response.ListOffsetsPartitionResponse(partition_index=index, error_code=error)
+    return list(answers.values())
+
+
 def _partition(request: Request, topic: str, asked: Any) -> Any:
     answer = LIST_OFFSETS.Response.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    if request.version < SINCE.get(asked.timestamp, 0):
+        answer.error_code = request.failed(Error.UNSUPPORTED_VERSION)
+        return answer
     found = led_partition(request.broker, topic, asked.partition_index, asked.current_leader_epoch)
     if isinstance(found, Error):
         answer.error_code = request.failed(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dwell.broker.api import topic_name
+from dwell.broker.api import operation, topic_name
 from dwell.broker.controller.image import NO_LEADER, PartitionImage
 from dwell.broker.wire.error import Error
 from dwell.broker.wire.message.cluster import METADATA
@@ -28,7 +28,7 @@ def handle(request: Request) -> object:
     else:
         may_create = body.allow_auto_topic_creation and broker.host.config["auto.create.topics.enable"]
         topics = [_asked(request, one, may_create) for one in asked]
-    return METADATA.Response(
+    response = METADATA.Response(
         brokers=[
             METADATA.Response.MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
             for one in image.alive_brokers()
@@ -37,6 +37,9 @@ def handle(request: Request) -> object:
         controller_id=broker.host.controller.id,
         topics=topics,
     )
+    if body.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operation.CLUSTER
+    return response
 
 
 def _asked(request: Request, asked: Any, may_create: bool) -> object:
@@ -67,7 +70,7 @@ def _create(broker: Broker, name: str) -> None:
 def _topic(request: Request, name: str) -> object:
     broker = request.broker
     topic = broker.image.topics[name]
-    return METADATA.Response.MetadataResponseTopic(
+    described = METADATA.Response.MetadataResponseTopic(
         name=name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
@@ -76,6 +79,9 @@ def _topic(request: Request, name: str) -> object:
             for one in broker.image.partitions[name]
         ],
     )
+    if request.body.include_topic_authorized_operations:
+        described.topic_authorized_operations = operation.TOPIC
+    return described
 
 
 def partition(request: Request, one: PartitionImage, group: type[Any]) -> Any:

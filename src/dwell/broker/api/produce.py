@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dwell.broker.api.place import current_leader, node_endpoints
 from dwell.broker.delayed.produce import DelayedProduce, Pending
 from dwell.broker.log.producer import AppendedBatch
-from dwell.broker.record.batch import Batch, RecordError, read_produced
+from dwell.broker.record.batch import Batch, RecordError, check_produced, read_produced
 from dwell.broker.record.record import read_records
 from dwell.broker.request import NO_ANSWER, PARKED
 from dwell.broker.wire.error import Error
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 TOPIC_IDS = 13
 ACKS_ALL, ACKS_NONE = -1, 0
+# Errors that Kafka answers without the log start offset.
+BEFORE_THE_LOG = (Error.MESSAGE_TOO_LARGE, Error.CORRUPT_MESSAGE)
 
 
 class Refused(Exception):
@@ -45,8 +47,11 @@ def handle(request: Request) -> object:
             answers.append(answer)
             try:
                 name = _topic_name(broker, topic, request.version)
+                if broker.image.partition(name, data.index) is None:
+                    raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                batch = _read(data.records, request.version)
                 partition = _leader(broker, name, data.index, body.acks)
-                offset = _append(partition, data.records, body.acks, request.version, answer)
+                offset = _append(partition, batch, body.acks, answer)
             except Refused as refused:
                 answer.error_code = request.failed(refused.error)
                 answer.error_message = refused.message
@@ -95,28 +100,38 @@ def _leader(broker: Broker, topic: str, index: int, acks: int) -> Partition:
     partition = broker.partitions.get((topic, index))
     if partition is not None and partition.is_leader:
         return partition
-    if broker.image.partition(topic, index) is None:
-        raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
     raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
 
 
-def _append(partition: Partition, records: Any, acks: int, version: int, answer: Any) -> int:
+def _read(records: Any, version: int) -> Batch:
+    try:
+        return read_produced(records, version=version)
+    except RecordError as error:
+        raise Refused(error.error, str(error)) from error
+
+
+def _append(partition: Partition, batch: Batch, acks: int, answer: Any) -> int:
     """Append one partition's batch and fill in its answer; returns the offset after its last record."""
     if acks == ACKS_ALL and partition.is_under_min_isr:
         raise Refused(Error.NOT_ENOUGH_REPLICAS)
     try:
-        batch = read_produced(records, max_bytes=partition.config.max_message_bytes, version=version)
+        check_produced(batch, max_bytes=partition.config.max_message_bytes)
         if partition.config.is_compacted:
-            _check_keys(batch)
+            _check_keys(batch, answer)
     except RecordError as error:
+        if error.error not in BEFORE_THE_LOG:
+            answer.log_start_offset = partition.log.start_offset
         raise Refused(error.error, str(error)) from error
     if batch.has_producer:
         found = partition.log.producers.check(batch)
+        if found is not None:
+            answer.log_start_offset = partition.log.start_offset
         if isinstance(found, Error):
             raise Refused(found)
         if isinstance(found, AppendedBatch):
             answer.base_offset = found.base_offset
-            answer.log_start_offset = partition.log.start_offset
+            # A duplicate is answered with a time even where producers set the times: so does Kafka.
+            answer.log_append_time_ms = found.timestamp_ms
             return found.last_offset + 1
     host = partition.broker.host
     if not host.memory.take(len(batch)):
@@ -129,7 +144,12 @@ def _append(partition: Partition, records: Any, acks: int, version: int, answer:
     return batch.next_offset
 
 
-def _check_keys(batch: Batch) -> None:
-    for record in read_records(batch):
-        if record.key is None:
-            raise RecordError(Error.INVALID_RECORD, "a record of a compacted topic needs a key")
+def _check_keys(batch: Batch, answer: Any) -> None:
+    words = "a record of a compacted topic needs a key"
+    answer.record_errors = [
+        PRODUCE.Response.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=words)
+        for index, record in enumerate(read_records(batch))
+        if record.key is None
+    ]
+    if answer.record_errors:
+        raise RecordError(Error.INVALID_RECORD, words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 MAX_LENGTH = 249
 LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -19,3 +20,11 @@ def problem(name: str | None) -> str | None:
     if LEGAL.fullmatch(name) is None:
         return f"{name!r} has characters other than letters, digits, '.', '_' and '-'"
     return None
+
+
+def twin(name: str, others: Iterable[str]) -> str | None:
+    """A topic whose name is the same but for '.' and '_': Kafka's metrics could not tell the two apart."""
+    if "." not in name and "_" not in name:
+        return None
+    folded = name.replace(".", "_")
+    return next((other for other in others if other != name and other.replace(".", "_") == folded), None)

@@ -76,7 +76,7 @@ class FetchPartition:
         if epoch >= 0 and epoch != partition.image.leader_epoch:
             return Error.FENCED_LEADER_EPOCH if epoch < partition.image.leader_epoch else Error.UNKNOWN_LEADER_EPOCH
         log = partition.log
-        if not log.start_offset <= self.offset <= log.end_offset:
+        if not log.start_offset <= self.offset <= log.end_offset or self.last_fetched_epoch > log.epochs.last >= 0:
             return Error.OFFSET_OUT_OF_RANGE
         return Error.NONE
 

@@ -228,11 +228,10 @@ def _read(view: memoryview, position: int, size: int) -> Batch:
     return Batch(bytes(view[position:middle]), bytes(view[middle : position + size]))
 
 
-def read_produced(records: Buffer | None, *, max_bytes: int, version: int = 13) -> Batch:
-    """The one batch a client may send per partition, checked as Kafka checks it.
+def read_produced(records: Buffer | None, *, version: int = 13) -> Batch:
+    """The one batch that a Produce request of `version` may hold per partition. Raises `RecordError`.
 
-    `max_bytes` is the topic's max.message.bytes, `version` that of the Produce request. Raises `RecordError`. What
-    only a log can judge is left to it: leader, epochs, sequences, null keys in a compacted topic.
+    This is what Kafka checks of a request before it looks for the partition; `check_produced` is the rest.
     """
     view = memoryview(b"" if records is None else records)
     if len(view) < _MAGIC_BYTES or (size := _size(view, 0)) > len(view):
@@ -242,17 +241,21 @@ def read_produced(records: Buffer | None, *, max_bytes: int, version: int = 13) 
         raise RecordError(Error.INVALID_RECORD, "a produce request may have one record batch for each partition")
     if batch.compression == ZSTD and version < 7:
         raise RecordError(Error.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of the produce request")
+    return batch
+
+
+def check_produced(batch: Batch, *, max_bytes: int) -> None:
+    """Raises `RecordError` if a log whose max.message.bytes is `max_bytes` cannot take a client's batch.
+
+    Left to the log: epochs, sequences, null keys in a compacted topic.
+    """
+    size = len(batch)
     if batch.base_offset != 0:
         raise RecordError(Error.INVALID_RECORD, f"base offset {batch.base_offset}; a client sends 0")
     if size > max_bytes:
         raise RecordError(Error.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; the topic takes {max_bytes}")
     if not batch.is_valid:
         raise RecordError(Error.CORRUPT_MESSAGE, f"the checksum is not {batch.crc}")
-    _check_header(batch)
-    return batch
-
-
-def _check_header(batch: Batch) -> None:
     if batch.compression > ZSTD:
         raise RecordError(Error.CORRUPT_MESSAGE, f"no compression has the number {batch.compression}")
     if batch.last_offset_delta < 0:

@@ -29,6 +29,13 @@ _XERIAL_HEADER = struct.Struct(">8sii")
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _LENGTH = struct.Struct(">i")
 
+# Magic, flags (version 1, independent blocks), blocks of at most 64 KiB, and the checksum of flags and block size.
+_LZ4_HEADER = bytes.fromhex("04224d18 60 40 82")
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_LENGTH = struct.Struct("<I")
+# Set in the length of a block that is not compressed.
+_LZ4_STORED = 1 << 31
+
 
 def compress(codec: int, data: bytes) -> bytes:
     """`data` as Kafka's Java client would compress it."""
@@ -45,10 +52,25 @@ def compress(codec: int, data: bytes) -> bytes:
             pieces += [_LENGTH.pack(len(block)), block]
         return b"".join(pieces)
     if codec == LZ4:
-        return bytes(cramjam.lz4.compress(data))
+        return _lz4(data)
     if codec == ZSTD:
         return bytes(cramjam.zstd.compress(data))
     raise RecordError(Error.CORRUPT_MESSAGE, f"no compression has the number {codec}")
+
+
+def _lz4(data: bytes) -> bytes:
+    """A frame whose blocks do not depend on each other: Kafka reads no other, and cramjam's own frames are not so."""
+    cramjam = _cramjam()
+    pieces = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK_BYTES):
+        plain = data[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            pieces += [_LZ4_LENGTH.pack(len(block)), block]
+        else:
+            pieces += [_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), plain]
+    pieces.append(_LZ4_LENGTH.pack(0))
+    return b"".join(pieces)
 
 
 def decompress(codec: int, data: bytes, max_bytes: int = MAX_BYTES) -> bytes:

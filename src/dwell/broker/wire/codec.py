@@ -365,7 +365,7 @@ class _DecoderSource(_Source):
         """Reads what follows a length: a string, bytes, records or an array."""
         target = self.variable("v")
         if self.is_nullable(item):
-            self.line(f"if {length} == -1:")
+            self.line(f"if {length} < 0:")
             self.line(f"    {target} = None")
             self.line("else:")
             self.depth += 1
