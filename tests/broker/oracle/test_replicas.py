@@ -18,6 +18,9 @@ from tests.broker.oracle.script import batch
 pytestmark = [pytest.mark.maven, pytest.mark.timeout(600)]
 
 Sides = tuple[Ours, ApacheKafka]
+# The last version of Fetch that asks the leader only. From 11 on Kafka's followers answer consumers too (KIP-392); ours
+# do not yet: a difference that docs/kafka.md names.
+LEADER_ONLY = 10
 
 
 class Story:
@@ -50,15 +53,16 @@ class Story:
         answer = self.connections[node].ask(PRODUCE, 13, self.produce_request(value, acks, timeout_ms))
         self.keep(words, PRODUCE, 13, answer)
 
-    def fetch(self, words: str, *, node: int = 0, epoch: int = -1, offset: int = 0) -> None:
-        self.keep(words, FETCH, 17, self.connections[node].ask(FETCH, 17, self.fetch_request(epoch, offset, 0)))
+    def fetch(self, words: str, *, node: int = 0, epoch: int = -1, offset: int = 0, version: int = 17) -> None:
+        answer = self.connections[node].ask(FETCH, version, self.fetch_request(epoch, offset, 0))
+        self.keep(words, FETCH, version, answer)
 
     def fetch_request(self, epoch: int = -1, offset: int = 0, max_wait_ms: int = 20_000) -> Any:
         r = FETCH.Request
         partition = r.FetchPartition(
             partition=0, fetch_offset=offset, partition_max_bytes=1_000_000, current_leader_epoch=epoch
         )
-        topic = r.FetchTopic(topic_id=self.topic_id, partitions=[partition])
+        topic = r.FetchTopic(topic=self.name, topic_id=self.topic_id, partitions=[partition])
         return r(topics=[topic], max_wait_ms=max_wait_ms, min_bytes=1)
 
     def latest(self, words: str) -> None:
@@ -184,9 +188,9 @@ def test_a_leader_that_moves(three_nodes: Sides) -> None:
         story.wait_for_offset(1)
         first = story.partition().leader_epoch
         with Connection(side, 0) as parked:
-            parked.send(FETCH, 17, story.fetch_request(offset=1))
+            parked.send(FETCH, LEADER_ONLY, story.fetch_request(offset=1))
             side.move_leader("moved", 1)
-            story.keep("a fetch that was parked", FETCH, 17, parked.receive(FETCH, 17))
+            story.keep("a fetch that was parked", FETCH, LEADER_ONLY, parked.receive(FETCH, LEADER_ONLY))
         for node in range(3):
             story.wait_for_leader(1, node)
         story.wait_for_offset(1, node=1)
@@ -194,7 +198,7 @@ def test_a_leader_that_moves(three_nodes: Sides) -> None:
         assert second > first
         story.produce("to the old leader", b"b")
         story.produce("to the new leader", b"b", node=1)
-        story.fetch("from the old leader")
+        story.fetch("from the old leader", version=LEADER_ONLY)
         story.fetch("from the new leader", node=1)
         story.fetch("with the old epoch", node=1, epoch=first)
         story.fetch("with the new epoch", node=1, epoch=second)
