@@ -187,3 +187,43 @@ def test_a_follower_with_late_metadata_does_not_follow_the_wrong_leader(host: Ho
 def test_a_week_passes_in_a_few_steps(host: Host) -> None:
     host.advance(7 * 86_400_000)
     assert led(host).image.isr == (0, 1, 2)
+
+
+def test_a_dead_follower_holds_nobody_up(host: Host) -> None:
+    client = Client(host)
+    client.produce(records(b"tea"))
+    host.kill(2)
+    host.agenda.drain()
+    assert led(host).image.isr == (0, 1)
+    assert [error(answer) for answer in client.produce(records(b"coffee"))] == ["NONE"]
+
+
+def test_a_caught_up_follower_that_cannot_join_holds_the_others_up_for_one_lag_only(host: Host) -> None:
+    client = Client(host)
+    host.kill(2)
+    host.agenda.drain()
+    leader = led(host)
+    leader.pending_isr = leader.image.isr  # its one question to the controller is another one
+    host.restart(2)
+    host.agenda.drain()
+    leader.pending_isr = None
+    assert leader.image.isr == (0, 1)
+    host.freeze(2)
+    client.produce(records(b"tea"), timeout_ms=60_000)
+    assert leader.high_watermark == 0
+    host.advance(30_001)
+    assert [error(answer) for answer in client.produced()] == ["NONE"]
+
+
+@pytest.mark.parametrize("way", ["isolated", "late"])
+def test_the_death_of_a_leader_of_yesterday_leaves_the_followers_of_the_new_one_alone(host: Host, way: str) -> None:
+    if way == "isolated":
+        host.isolate(0)
+    else:
+        host.brokers[0].metadata_lag_ms = 1_000
+        host.controller.move_leader("orders", 0, 1)
+    host.agenda.drain()
+    assert host.brokers[0].partitions["orders", 0].is_leader  # it has not heard yet
+    host.kill(0)
+    host.agenda.drain()
+    assert [error(answer) for answer in Client(host, 1).produce(records(b"tea"))] == ["NONE"]

@@ -112,7 +112,8 @@ class Broker:
             else:
                 for partition in list(self.partitions.values()):
                     if record.id in partition.followers:
-                        # Low watermarks count the replicas of living brokers only.
+                        # Low watermarks count the replicas of living brokers only, and only those can join the ISR.
+                        partition.maybe_move_high_watermark()
                         partition.check_waiting()
                         partition.grow_isr()
         for name in names:
@@ -161,7 +162,7 @@ class Broker:
             if partition.is_leader:
                 for other in self.host.brokers:
                     follower = other.partitions.get((partition.topic, partition.index))
-                    if follower is not None and follower is not partition:
+                    if follower is not None and follower.fetcher.fetches_from is partition:
                         follower.fetcher.interrupt()
 
     # Down and up

@@ -40,14 +40,11 @@ from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 
 if TYPE_CHECKING:
     from dwell.broker.replica.partition import Partition
-    from dwell.broker.server.listener import SocketConnection
 
 # Requests remembered for `cluster.requests()`.
 RING = 10_000
 # How often conditions from outside let the rest of the agenda go first: a busy agenda is never empty.
 SETTLING_TRIES = 16
-# How often a client is looked for whose connection is not read from.
-PAUSED_LOOK_MS = 1_000
 
 
 def next_expiration_ms(timer: SystemTimer) -> int | None:
@@ -199,16 +196,6 @@ class Host:
     def expired(self, operation: DelayedRequest) -> None:
         if self._expired is not None:
             self._expired.append(Waiting.of(operation))
-
-    def watch_paused(self, connection: SocketConnection) -> None:
-        """Look now and then whether the client of a connection that is not read from is still there."""
-
-        def look() -> None:
-            if connection.is_paused:
-                connection.look_for_end()
-                self.watch_paused(connection)
-
-        self.schedule_real(PAUSED_LOOK_MS, look)
 
     @property
     def is_waited_for(self) -> bool:

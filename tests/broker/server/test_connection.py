@@ -96,6 +96,16 @@ def test_a_frame_that_is_never_finished_ends_the_connection(host: Host) -> None:
     assert connection.is_closed
 
 
+def test_a_busy_client_whose_bytes_never_end_with_a_frame_stays_connected(host: Host) -> None:
+    connection = host.connect()
+    host.receive(connection, ASK[:5])
+    for _ in range(50):
+        host.advance(FRAME_LIMIT_MS // 10)
+        assert len(host.receive(connection, ASK[5:] + ASK[:5])) == 1
+    host.advance(2 * FRAME_LIMIT_MS)
+    assert connection.is_closed  # the last one was never finished
+
+
 def test_a_slow_frame_that_is_finished_in_time_is_answered(host: Host) -> None:
     connection = host.connect()
     for place in range(len(ASK)):

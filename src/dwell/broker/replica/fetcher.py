@@ -54,6 +54,11 @@ class ReplicaFetcher:
             self._pause = None
 
     @property
+    def fetches_from(self) -> Partition | None:
+        """The leader whose answer is awaited."""
+        return None if self._operation is None else self._operation.leader
+
+    @property
     def is_busy(self) -> bool:
         return self._operation is not None or self._pause is not None
 

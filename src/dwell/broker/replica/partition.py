@@ -258,12 +258,9 @@ class Partition:
             for replica, follower in self.followers.items():
                 if follower.log_end < reached:
                     counts = replica in isr or (pending is not None and replica in pending)
-                    if not counts and follower.log_end >= self.epoch_start:
-                        # Caught up and about to join: what it lacks must not become visible and then be missing.
+                    if not counts:
                         now_ms = self.broker.now_ms() if now_ms < 0 else now_ms
-                        counts = follower.log_end >= self.high_watermark and follower.is_caught_up(
-                            self.log.end_offset, now_ms, self.max_lag_ms
-                        )
+                        counts = self._is_about_to_join(replica, follower, now_ms)
                     if counts:
                         reached = follower.log_end
         if reached <= self.high_watermark:
@@ -274,6 +271,15 @@ class Partition:
             self.history.append((self.broker.now_ms(), "high watermark", self.broker.id, reached))
         self.check_waiting()
         return True
+
+    def _is_about_to_join(self, replica: int, follower: Follower, now_ms: int) -> bool:
+        """Caught up, alive, not yet in sync: what it lacks must not become visible and then be missing."""
+        return (
+            follower.log_end >= self.epoch_start
+            and follower.log_end >= self.high_watermark
+            and self.broker.image.alive(replica)
+            and follower.is_caught_up(self.log.end_offset, now_ms, self.max_lag_ms)
+        )
 
     def restore_high_watermark(self, offset: int) -> None:
         """After a restart: where it was, as far as the log goes."""
@@ -286,14 +292,15 @@ class Partition:
     # Leading: followers that fall behind
 
     def watch_lag(self) -> None:
-        """Look again when the first in-sync follower that is behind has been so for too long."""
+        """Look again when the first follower that is behind and holds the others up has been so for too long."""
         if not self.is_leader:
             return
         now_ms = self.broker.now_ms()
         behind = [
             now_ms if follower.waiting else follower.caught_up_ms
             for replica, follower in self.followers.items()
-            if replica in self.image.isr and follower.log_end < self.log.end_offset
+            if follower.log_end < self.log.end_offset
+            and (replica in self.image.isr or self._is_about_to_join(replica, follower, now_ms))
         ]
         if self._shrink_task is not None:
             self._shrink_task.cancel()
@@ -316,6 +323,8 @@ class Partition:
         if slow and self.pending_isr is None:
             self._ask_for_isr(replica for replica in self.image.isr if replica not in slow)
         elif not slow:
+            # One that was about to join may have been too slow.
+            self.maybe_move_high_watermark()
             self.watch_lag()
 
     # Deleting records

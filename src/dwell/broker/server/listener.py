@@ -20,6 +20,8 @@ BACKLOG = 1024
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
 # Pieces of an answer are joined up to this size: one call for a small answer, no copy of a large one.
 JOIN_BYTES = 64 * 1024
+# How often a client is looked for whose connection is not read from.
+PAUSED_LOOK_MS = 1_000
 
 _SOCKETS: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
@@ -92,7 +94,7 @@ class Listener:
 class SocketConnection(asyncio.Protocol):
     """Between asyncio's transport and our connection."""
 
-    __slots__ = ("_broker", "_connection", "_is_receiving", "_out", "_transport")
+    __slots__ = ("_broker", "_connection", "_is_receiving", "_is_watched", "_out", "_transport")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -101,11 +103,17 @@ class SocketConnection(asyncio.Protocol):
         # Answers that are not sent yet: those of one turn go out together.
         self._out: list[bytes | memoryview] = []
         self._is_receiving = False
+        # Somebody looks now and then whether the client is still there.
+        self._is_watched = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host = self._broker.host
+        if not self._broker.is_alive:
+            # Accepted in the moment the broker went down.
+            transport.abort()
+            return
         limit = host.options.max_connections
         if sum(len(broker.connections) for broker in host.brokers) >= limit:
             logger.warning("broker %s refuses a connection: max_connections=%s", self._broker.id, limit)
@@ -167,7 +175,8 @@ class SocketConnection(asyncio.Protocol):
         assert self._transport is not None
         if not self._transport.is_closing():
             self._transport.pause_reading()
-            self._broker.host.watch_paused(self)
+            if not self._is_watched:
+                self._watch()
 
     def resume_reading(self) -> None:
         assert self._transport is not None
@@ -182,11 +191,18 @@ class SocketConnection(asyncio.Protocol):
 
     # A peer that closes while reading is paused
 
-    @property
-    def is_paused(self) -> bool:
-        return self._connection is not None and self._connection.is_reading_paused
+    def _watch(self) -> None:
+        self._is_watched = True
+        self._broker.host.schedule_real(PAUSED_LOOK_MS, self._look)
 
-    def look_for_end(self) -> None:
+    def _look(self) -> None:
+        connection = self._connection
+        self._is_watched = False
+        if connection is not None and connection.is_reading_paused and not connection.is_closed:
+            self._look_for_end()
+            self._watch()
+
+    def _look_for_end(self) -> None:
         """End the connection if the other end has closed: with reading paused, the loop does not notice."""
         assert self._transport is not None
         peer = self._transport.get_extra_info("socket")
