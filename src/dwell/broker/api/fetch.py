@@ -50,18 +50,20 @@ def handle(request: Request) -> object:
         session.update(body.topics, body.forgotten_topics_data)
         partitions = list(session.partitions.values())
 
-    size = 0
+    size = unknown = 0
+    must_answer = body.max_wait_ms <= 0
     for one in partitions:
         find(broker, one)
         one.error = one.judge()
-    must_answer = body.max_wait_ms <= 0 or all(one.is_unknown for one in partitions)
-    for one in partitions:
-        if one.is_unknown:
-            continue
-        if one.error or one.diverging() is not None:
-            must_answer = True
-        else:
+        if not one.error:
+            if one.last_fetched_epoch >= 0 and one.diverging() is not None:
+                must_answer = True
             size += one.readable
+        elif one.is_unknown:
+            unknown += 1
+        else:
+            must_answer = True
+    must_answer = must_answer or unknown == len(partitions)
     read = partial(respond, request, session, is_incremental, partitions)
     if must_answer or size >= body.min_bytes:
         return read()
@@ -124,7 +126,7 @@ def respond(
     return FETCH.Response(
         session_id=NO_SESSION if session is None else session.id,
         responses=topics,
-        node_endpoints=node_endpoints(broker, leaders),
+        node_endpoints=node_endpoints(broker, leaders) if leaders else [],
     )
 
 
@@ -141,7 +143,7 @@ def _is_news(one: FetchPartition, answer: Any, size: int) -> bool:
 def _read(
     request: Request, one: FetchPartition, max_bytes: int, at_least_one: bool, committed: bool, leaders: set[int]
 ) -> tuple[Any, int]:
-    error = one.judge()
+    error = one.error
     partition = one.partition
     if error or partition is None:
         failed = FETCH.Response.PartitionData(
@@ -166,13 +168,11 @@ def _read(
         aborted_transactions=[] if committed else None,
         records=EMPTY,
     )
-    diverging = one.diverging()
-    if diverging is not None:
+    if one.last_fetched_epoch >= 0 and (diverging := one.diverging()) is not None:
         answer.diverging_epoch = FETCH.Response.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return answer, 0
     batches = partition.log.read(one.offset, end, max_bytes, at_least_one)
     if not batches:
         return answer, 0
-    pieces = [piece for batch in batches for piece in (batch.head, batch.tail)]
-    answer.records = pieces
-    return answer, sum(map(len, pieces))
+    answer.records = [piece for batch in batches for piece in (batch.head, batch.tail)]
+    return answer, sum(map(len, batches))

@@ -68,7 +68,8 @@ def handle(request: Request) -> object:
                     answer.error_code = Error.REQUEST_TIMED_OUT
                     pending.append(Pending(partition, offset, answer))
                 else:
-                    answer.error_code = request.failed(error)
+                    answer.error_code = error
+                    request.failed(error)
         responses.append(
             PRODUCE.Response.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )

@@ -73,6 +73,7 @@ class Connection:
         "_is_full",
         "_is_moving",
         "_is_reading_paused",
+        "_max_frame",
         "_used_ms",
         "broker",
         "peer",
@@ -85,6 +86,7 @@ class Connection:
         # The other end, for the log.
         self.peer = peer
         self._buffer = bytearray()
+        self._max_frame = broker.host.options.max_request_bytes
         # The one request that is being worked on; None between requests.
         self._in_flight: Request | None = None
         self._is_closed = False
@@ -122,6 +124,15 @@ class Connection:
         """Bytes from the client, cut anywhere."""
         if self._is_closed:
             return
+        if not self._buffer and len(data) >= LENGTH_BYTES and self._may_work():
+            # The usual case: one whole frame, and nothing from before. It needs no copy.
+            try:
+                if len(data) == LENGTH_BYTES + frame_length(data, self._max_frame):
+                    self._work_on(memoryview(data)[LENGTH_BYTES:])
+                    return
+            except ProtocolError as error:
+                self.close(str(error))
+                return
         self._buffer += data
         self.pump()
 
@@ -132,37 +143,42 @@ class Connection:
             self.transport.write_pieces(pieces)
         try:
             while self._may_work() and (frame := self._next_frame()) is not None:
-                self._receive(frame)
+                self._work_on(frame)
+        except ProtocolError as error:
+            self.close(str(error))
+        if not self._is_closed:
+            self._regulate()
+
+    def _work_on(self, frame: memoryview) -> None:
+        try:
+            self._receive(frame)
         except ProtocolError as error:
             self.close(str(error))
         except Exception as error:
             # A bug of ours: this client loses its connection, nobody else loses anything.
             self.broker.host.on_error(error, self)
             self.close(f"{type(error).__name__} in a handler")
-        if not self._is_closed:
-            self._regulate()
 
     def _may_work(self) -> bool:
         return self._in_flight is None and not self._is_full and not self._is_closed and not self.broker.is_isolated
 
-    def _next_frame(self) -> bytes | None:
+    def _next_frame(self) -> memoryview | None:
         """Take a whole frame out of the buffer; None if there is none yet."""
         buffer = self._buffer
         if len(buffer) < LENGTH_BYTES:
             return None
-        end = LENGTH_BYTES + frame_length(buffer, self.broker.host.options.max_request_bytes)
+        end = LENGTH_BYTES + frame_length(buffer, self._max_frame)
         if len(buffer) < end:
             return None
         if len(buffer) == end:
-            # The usual case: hand over the buffer itself instead of copying it.
-            frame = bytes(memoryview(buffer)[LENGTH_BYTES:])
+            # Hand over the buffer itself instead of copying it.
             self._buffer = bytearray()
-        else:
-            frame = bytes(memoryview(buffer)[LENGTH_BYTES:end])
-            del buffer[:end]
+            return memoryview(buffer)[LENGTH_BYTES:]
+        frame = memoryview(bytes(memoryview(buffer)[LENGTH_BYTES:end]))
+        del buffer[:end]
         return frame
 
-    def _receive(self, frame: bytes) -> None:
+    def _receive(self, frame: memoryview) -> None:
         header = read_request_header(frame)
         broker = self.broker
         host = broker.host
@@ -177,7 +193,7 @@ class Connection:
                 raise ProtocolError(f"{api.name} is served in versions {api.versions}, not {header.api_version}")
             self.transport.write_pieces(response_pieces(api, 0, header.correlation_id, unsupported()))
             return
-        body = api.request.decoder(header.api_version)(memoryview(frame), header.position)
+        body = api.request.decoder(header.api_version)(frame, header.position)
         request = Request(
             host.next_request_number(),
             self,
