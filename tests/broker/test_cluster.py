@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import dwell
 from dwell.broker import Cluster
+from dwell.broker.record.batch import RecordError, make_batch
 from dwell.broker.wire import read_response, request_frame
 from dwell.broker.wire.message.cluster import METADATA
 from dwell.broker.wire.message.fetch import FETCH
@@ -208,6 +209,38 @@ def test_what_waits_can_be_waited_for_from_a_thread_and_from_a_coroutine() -> No
         assert client.receive(FETCH, 11).responses[0].partitions[0].high_watermark == 1
         assert cluster.waiting() == []
         client.close()
+
+
+def test_who_waits_while_the_cluster_is_closed_is_told_at_once() -> None:
+    cluster = Cluster(1).start()
+    told: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            cluster.wait_for("produce", timeout_s=600)
+        except Closed as error:
+            told.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not cluster.call(lambda host: host.is_waited_for):
+        pass
+    cluster.close()
+    thread.join(60)
+    assert [str(error) for error in told] == ["the cluster was closed meanwhile"]
+
+
+def test_the_clusters_own_thread_cannot_wait() -> None:
+    with Cluster(1) as cluster, pytest.raises(InvalidArgument, match="own thread"):
+        cluster.call(lambda _host: cluster.wait_for("produce"))
+
+
+def test_records_that_cannot_be_read_are_said_to_be_so_to_whom_waits_for_them() -> None:
+    with Cluster(1, topics={"orders": 1}) as cluster:
+        garbage = make_batch(b"garbage!", count=1, base_timestamp=0, max_timestamp=0)
+        cluster.call(lambda host: host.brokers[0].partitions["orders", 0].append(garbage))
+        with pytest.raises(RecordError, match="a record of"):
+            cluster.wait_for_records("orders", 1, timeout_s=600)
 
 
 def test_a_client_that_closes_while_its_request_waits_is_noticed() -> None:

@@ -227,3 +227,40 @@ def test_the_death_of_a_leader_of_yesterday_leaves_the_followers_of_the_new_one_
     host.kill(0)
     host.agenda.drain()
     assert [error(answer) for answer in Client(host, 1).produce(records(b"tea"))] == ["NONE"]
+
+
+@pytest.mark.parametrize("broker", [0, 1])
+def test_a_broker_without_its_data_neither_leads_nor_counts_however_slow_the_controller(
+    host: Host, broker: int
+) -> None:
+    Client(host).produce(records(b"tea"))
+    host.controller.delay_ms = 100
+    host.restart(broker, wipe=True)
+    host.agenda.drain()
+    assert not host.brokers[broker].partitions["orders", 0].is_leader
+    host.advance(1_000)
+    assert [values(host, one) for one in range(3)] == [[b"tea"]] * 3
+    assert led(host).image.isr == (0, 1, 2)
+    assert led(host).image.partition_epoch == (3 if broker == 0 else 2)  # it was out and came back
+
+
+def test_a_broker_that_restarts_where_nobody_reaches_it_is_not_alive(host: Host) -> None:
+    host.isolate(1)
+    host.restart(1)
+    host.agenda.drain()
+    assert not host.controller.image.alive(1)
+    host.heal(1)
+    host.agenda.drain()
+    assert led(host).image.isr == (0, 1, 2)
+
+
+def test_a_shorter_lag_cuts_the_pause_short(host: Host) -> None:
+    client = Client(host)
+    host.lag(1, 60_000)
+    client.produce(records(b"tea"), timeout_ms=10_000)
+    host.lag(1, 20)
+    host.advance(19)
+    assert client.produced() == []
+    host.lag(1, 0)
+    host.agenda.drain()
+    assert [error(answer) for answer in client.produced()] == ["NONE"]

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dwell.broker.controller.image import BrokerImage, Image, PartitionImage, Record, TopicGone, TopicImage
+from dwell.broker.controller.image import NO_LEADER, BrokerImage, Image, PartitionImage, Record, TopicGone, TopicImage
 from dwell.broker.fetch_session import FetchSessions
 from dwell.broker.log.log import Log
 from dwell.broker.replica.partition import Partition
@@ -135,7 +135,7 @@ class Broker:
         topic = self.image.topics[record.topic]
         log, high_watermark = self._disk.pop((topic.id, record.index), (None, 0))
         # As known before any leader: the first `apply` gives it its role.
-        unknown = replace(record, leader=-1, leader_epoch=-1)
+        unknown = replace(record, leader=NO_LEADER, leader_epoch=-1)
         partition = Partition(self, unknown, topic.id, self.host.topic_config(topic), log or Log())
         partition.restore_high_watermark(high_watermark)
         self.partitions[(record.topic, record.index)] = partition
@@ -188,6 +188,9 @@ class Broker:
         self.image = image.copy()
         for partitions in image.partitions.values():
             for record in partitions:
+                if wipe and record.leader == self.id:
+                    # The controller has not heard yet that nothing is left to lead.
+                    record = replace(record, leader=NO_LEADER)
                 self._apply_partition(record)
         self._disk.clear()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self, TypeVar, final
@@ -117,6 +118,8 @@ class Cluster:
         self._ports: list[Port] = []
         self._listeners: list[Listener] = []
         self._is_closed = False
+        # What other threads wait for: whoever is left when the thread ends is told.
+        self._awaited: set[Future[Any]] = set()
 
     # Start and end
 
@@ -188,6 +191,9 @@ class Cluster:
             # One more turn: transports that were aborted close their sockets in it.
             loop.run_until_complete(asyncio.sleep(0))
             loop.close()
+            for future in list(self._awaited):
+                if not future.done():
+                    future.set_exception(Closed("the cluster was closed meanwhile"))
 
     async def _listen(self) -> None:
         assert self._host is not None
@@ -225,13 +231,30 @@ class Cluster:
             else:
                 result.set_result(value)
 
-        loop.call_soon_threadsafe(run)
-        return result.result(HOP_LIMIT_S)
+        with self._await(result):
+            try:
+                loop.call_soon_threadsafe(run)
+            except RuntimeError:
+                raise Closed("the cluster was closed meanwhile") from None
+            return result.result(HOP_LIMIT_S)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the cluster's loop; returns its result."""
         _, loop = self._running
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(HOP_LIMIT_S)
+        future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        with self._await(future):
+            return future.result(HOP_LIMIT_S)
+
+    @contextmanager
+    def _await(self, future: Future[Any]) -> Iterator[None]:
+        """While a thread waits for `future`; it is told if the cluster is closed, before or meanwhile."""
+        self._awaited.add(future)
+        try:
+            if self._loop is None or self._loop.is_closed():
+                raise Closed("the cluster was closed meanwhile")
+            yield
+        finally:
+            self._awaited.discard(future)
 
     # Where, and who
 
@@ -366,30 +389,47 @@ class Cluster:
         _check_kind(kind)
         found, forget = self._when(_parked(kind, topic, client_id, broker))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(found), timeout_s)
+            with self._await(found):
+                return await asyncio.wait_for(asyncio.wrap_future(found), timeout_s)
         except TimeoutError:
-            raise TimeoutError(self.call(_nothing_parked(kind))) from None
+            raise TimeoutError(f"after {timeout_s:g} s {self.call(_nothing_parked(kind))}") from None
         finally:
             forget()
 
     def _wait(self, condition: Callable[[Host], T | None], missing: Callable[[Host], str], timeout_s: float) -> T:
         found, forget = self._when(condition)
         try:
-            return found.result(timeout_s)
+            with self._await(found):
+                return found.result(timeout_s)
         except TimeoutError:
             raise TimeoutError(f"after {timeout_s:g} s {self.call(missing)}") from None
         finally:
             forget()
 
     def _when(self, condition: Callable[[Host], T | None]) -> tuple[Future[T], Callable[[], None]]:
+        if threading.current_thread() is self._thread:
+            raise InvalidArgument("the cluster's own thread cannot wait for what it does itself")
         found: Future[T] = Future()
+
+        def look(host: Host) -> T | None:
+            try:
+                return condition(host)
+            except Exception as error:
+                if not found.done():
+                    found.set_exception(error)
+                return None
 
         def tell(value: T) -> None:
             if not found.done():
                 found.set_result(value)
 
-        forget = self.call(lambda host: host.when(lambda: condition(host), tell))
-        return found, lambda: None if self._is_closed else self.call(lambda _host: forget())
+        forget = self.call(lambda host: host.when(lambda: look(host), tell))
+
+        def give_up() -> None:
+            with suppress(Closed):
+                self.call(lambda _host: forget())
+
+        return found, give_up
 
     # Time
 

@@ -39,7 +39,7 @@ class BrokerHandle:
     def lag(self, ms: int) -> None:
         """Its followers pause for `ms` before each fetch; 0: no more."""
         _not_negative("ms", ms)
-        self._cluster.call(lambda host: setattr(host.brokers[self.id], "lag_ms", ms))
+        self._cluster.call(lambda host: host.lag(self.id, ms))
 
     def metadata_lag(self, ms: int) -> None:
         """It sees the controller's changes `ms` late; 0: no more."""

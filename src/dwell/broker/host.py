@@ -352,9 +352,10 @@ class Host:
             self.kill(broker_id)
         if wipe:
             # Without its data it is not in sync: the controller takes it out first.
-            self.controller.broker_down(broker_id)
+            self.controller.broker_down(broker_id, lost_data=True)
         broker.come_up(self.controller.image, wipe=wipe)
-        self.controller.broker_up(broker.registration)
+        if broker.is_reachable:
+            self.controller.broker_up(broker.registration)
         broker.fetch_again()
 
     def isolate(self, broker_id: int) -> None:
@@ -389,6 +390,15 @@ class Host:
         broker = self.brokers[broker_id]
         broker.is_frozen = False
         broker.fetch_again()
+
+    def lag(self, broker_id: int, ms: int) -> None:
+        """Its followers pause for `ms` before each fetch; a longer pause that is going on is cut short."""
+        broker = self.brokers[broker_id]
+        is_shorter = ms < broker.lag_ms
+        broker.lag_ms = ms
+        if is_shorter:
+            for partition in list(broker.partitions.values()):
+                partition.fetcher.pause_again()
 
     def _lose_session(self, broker_id: int) -> None:
         if self.options.session_ms:

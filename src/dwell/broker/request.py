@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -73,8 +74,9 @@ class Request:
         self.is_expired = False
         # Errors in the answer; empty if all went well.
         self.errors: tuple[Error, ...] = ()
-        # Partitions that a produce appended to, with the offset after its last record: for `timeline`.
-        self.partitions: tuple[tuple[Any, int], ...] = ()
+        # Partitions that a produce appended to: name, history, the offset after its last record. For `timeline`; not
+        # the partitions themselves, which would keep their records in memory when they are deleted.
+        self.partitions: tuple[tuple[str, Iterable[tuple[int, str, int, int]], int], ...] = ()
 
     def failed(self, error: Error) -> Error:
         """Remember an error that is put into the answer."""

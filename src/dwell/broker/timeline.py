@@ -41,17 +41,17 @@ class Timeline:
 def timeline(request: Request) -> Timeline:
     """From what the request and its partitions remember; a partition forgets after a thousand events."""
     steps: list[tuple[int, int, str]] = [(request.received_ms, 0, "received")]
-    for partition, end in request.partitions:
-        steps.append((request.received_ms, 1, f"appended to {partition.name} up to {end:,}"))
+    for name, _, end in request.partitions:
+        steps.append((request.received_ms, 1, f"appended to {name} up to {end:,}"))
     if request.waited_in is not None and request.parked_ms is not None:
         steps.append((request.parked_ms, 2, f"parked in {request.waited_in}"))
         last_ms = request.answered_ms if request.answered_ms is not None else request.broker.now_ms()
-        for partition, end in request.partitions:
-            for at_ms, what, replica, offset in partition.history:
+        for name, history, end in request.partitions:
+            for at_ms, what, replica, offset in history:
                 # At the same millisecond as the append, only what reaches its end can belong to it.
                 is_later = at_ms > request.received_ms or (offset >= end and what != "leader")
                 if is_later and at_ms <= last_ms:
-                    words = WORDS[what].format(name=partition.name, replica=replica, offset=offset)
+                    words = WORDS[what].format(name=name, replica=replica, offset=offset)
                     steps.append((at_ms, 3, words))
     if request.answered_ms is not None:
         waited = request.answered_ms - request.received_ms

@@ -138,3 +138,10 @@ def test_unknown_topics_are_described_as_such(host: Host) -> None:
         ("none", "UNKNOWN_TOPIC_OR_PARTITION"),
         ("orders", "NONE"),
     ]
+
+
+def test_a_topic_that_needs_more_brokers_than_there_are_is_not_created() -> None:
+    host = make_host(1, configs={"default.replication.factor": 3})
+    (topic,) = ask(Client(host), "tea", allow_auto_topic_creation=True).topics
+    assert error(topic) == "INVALID_REPLICATION_FACTOR"
+    assert "tea" not in host.controller.image.topics

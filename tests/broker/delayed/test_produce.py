@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from dwell.broker.host import Host
+from dwell.broker.log.log import Log
 from dwell.broker.waiting import Waiting
 from dwell.broker.wire.error import Error
 from dwell.broker.wire.message.produce import PRODUCE
@@ -250,3 +253,13 @@ def test_a_compacted_topic_wants_keys_and_append_time_is_the_clusters() -> None:
     timed.advance(7)
     (answer,) = Client(timed).produce(TEA)
     assert answer.log_append_time_ms == 5_007
+
+
+def test_the_past_does_not_keep_the_records_of_a_deleted_topic(host: Host) -> None:
+    Client(host).produce(TEA)
+    logs = {id(broker.partitions["orders", 0].log) for broker in host.brokers}
+    host.controller.delete_topic("orders")
+    host.agenda.drain()
+    gc.collect()
+    assert host.requests
+    assert not [log for log in gc.get_objects() if isinstance(log, Log) and id(log) in logs]

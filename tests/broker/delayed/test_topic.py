@@ -168,3 +168,30 @@ def test_what_cannot_grow(host: Host, name: str, count: int, expected: str) -> N
     create(Client(host), {"name": "tea", "num_partitions": 2})
     (answer,) = grow(Client(host), name, count)
     assert error(answer.results[0]) == expected
+
+
+@pytest.mark.parametrize("late", ["controller", "broker"])
+def test_a_topic_on_its_way_out_is_not_the_one_that_is_wanted(host: Host, late: str) -> None:
+    client, other = Client(host), Client(host)
+    create(client, {"name": "tea"})
+    before = host.controller.image.topics["tea"].id
+    if late == "controller":
+        host.controller.delay_ms = 100
+    else:
+        host.brokers[0].metadata_lag_ms = 100
+    assert delete(other, "tea") == []
+    assert create(client, {"name": "tea"}) == []
+    host.advance(100)
+    (answer,) = client.take()
+    assert answer.topics[0].topic_id == host.controller.image.topics["tea"].id != before
+
+
+def test_two_who_grow_a_topic_to_the_same_number_add_partitions_once(host: Host) -> None:
+    clients = [Client(host), Client(host)]
+    create(clients[0], {"name": "tea", "num_partitions": 1, "replication_factor": 1})
+    host.controller.delay_ms = 100
+    assignment = CREATE_PARTITIONS.Request.CreatePartitionsAssignment(broker_ids=[2])
+    for client in clients:
+        assert grow(client, "tea", 2, assignments=[assignment]) == []
+    host.advance(100)
+    assert [one.replicas for one in host.controller.image.partitions["tea"]] == [(0,), (2,)]

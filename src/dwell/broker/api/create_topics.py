@@ -60,8 +60,10 @@ def handle(request: Request) -> object:
         if body.validate_only:
             answer.topic_id = host.new_id()  # Kafka draws one too; the topic will have another
         else:
+            # One of this name may be on its way out, or gone and still known to this broker.
+            before = host.controller.image.topics.get(topic.name) or request.broker.image.topics.get(topic.name)
             host.controller.create_topic(topic.name, assignment, configs)
-            wanted.append(Wanted(topic.name, count, answer))
+            wanted.append(Wanted(topic.name, count, answer, None if before is None else before.id))
     response = CREATE_TOPICS.Response(topics=list(answers.values()))
     if not wanted:
         return response

@@ -59,18 +59,22 @@ def _asked(request: Request, asked: Any, may_create: bool) -> object:
     if topic_name.problem(name) is not None:
         error = request.failed(Error.INVALID_TOPIC_EXCEPTION)
         return METADATA.Response.MetadataResponseTopic(error_code=error, name=name or "")
-    if name not in broker.image.topics and may_create:
-        _create(broker, name)
     if name not in broker.image.topics:
-        error = request.failed(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        error = _create(broker, name) if may_create else Error.UNKNOWN_TOPIC_OR_PARTITION
+    if name not in broker.image.topics:
+        request.failed(error)
         return METADATA.Response.MetadataResponseTopic(error_code=error, name=name)
     return _topic(request, name)
 
 
-def _create(broker: Broker, name: str) -> None:
+def _create(broker: Broker, name: str) -> Error:
+    """Create an unknown topic; the error to answer if this broker does not know it then either."""
     host = broker.host
     if name not in host.controller.image.topics and name not in host.controller.creating:
+        if host.default_replication > len(host.controller.image.brokers):
+            return Error.INVALID_REPLICATION_FACTOR
         host.controller.create_topic(name, (host.config["num.partitions"], host.default_replication), {})
+    return Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _topic(request: Request, name: str) -> object:

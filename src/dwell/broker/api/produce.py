@@ -39,7 +39,7 @@ def handle(request: Request) -> object:
     acks = body.acks
     responses = []
     pending: list[Pending] = []
-    appended: list[tuple[Partition, int]] = []
+    appended = []
     leaders: set[int] = set()
     for topic in body.topic_data:
         answers = []
@@ -60,7 +60,7 @@ def handle(request: Request) -> object:
                     group = PRODUCE.Response.LeaderIdAndEpoch
                     answer.current_leader = current_leader(broker, name, data.index, group, leaders)
                 continue
-            appended.append((partition, offset))
+            appended.append((partition.name, partition.history, offset))
             if acks == ACKS_ALL:
                 # Without followers the high watermark is there already: nothing to wait for.
                 error = partition.reached(offset)

@@ -113,14 +113,17 @@ class Controller:
         self.ask(decide)
 
     def add_partitions(self, name: str, count: int, assignment: Sequence[tuple[int, ...]] | None) -> None:
-        """Grow a topic to `count` partitions."""
+        """Grow a topic to `count` partitions; `assignment` has the replicas of the last of them."""
 
         def decide() -> Iterable[Record]:
             partitions = self.image.partitions.get(name)
-            if partitions is None:
+            if partitions is None or len(partitions) >= count:
                 return
             first = len(partitions)
-            wanted = assignment or self._spread(first, (count - first, len(partitions[0].replicas)))
+            if assignment is None:
+                wanted = self._spread(first, (count - first, len(partitions[0].replicas)))
+            else:
+                wanted = assignment[first - count :]
             for index, brokers in enumerate(wanted, first):
                 yield self._new_partition(name, index, brokers)
 
@@ -207,12 +210,15 @@ class Controller:
 
         self.ask(decide)
 
-    def broker_down(self, broker_id: int) -> None:
-        """A broker is fenced: it leaves every ISR where another is left, and its partitions get other leaders."""
+    def broker_down(self, broker_id: int, *, lost_data: bool = False) -> None:
+        """A broker is fenced: it leaves every ISR where another is left, and its partitions get other leaders.
+
+        Unless it is back by then; with `lost_data` that does not help it.
+        """
 
         def decide() -> Iterable[Record]:
             broker = self.image.brokers.get(broker_id)
-            if broker is None or broker.is_fenced or self._host.is_in_session(broker_id):
+            if broker is None or broker.is_fenced or (self._host.is_in_session(broker_id) and not lost_data):
                 return
             yield replace(broker, is_fenced=True)
 

@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
     partitions: int
     # Its place in the response.
     response: Any
-    # The id of a topic that must be gone: a new one may have its name.
+    # The id of a topic that must be gone: the one that is wanted, or a new one, has its name.
     topic_id: bytes | None = None
 
     def unmet(self, image: Image) -> str | None:
@@ -29,7 +29,7 @@ class Wanted(NamedTuple):
         topic = image.topics.get(self.name)
         if self.partitions == 0:
             return None if topic is None or topic.id != self.topic_id else f"{self.name} is still there"
-        if topic is None:
+        if topic is None or topic.id == self.topic_id:
             return f"{self.name} is not known to this broker"
         partitions = image.partitions[self.name]
         led = sum(partition.leader != NO_LEADER for partition in partitions)

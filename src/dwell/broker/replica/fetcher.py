@@ -97,11 +97,21 @@ class ReplicaFetcher:
         else:
             self.agrees_with = operation.leader
             partition.append_fetched(fetched.batches, fetched.high_watermark, fetched.log_start)
-        lag_ms = partition.broker.lag_ms
-        if lag_ms:
-            self._pause = partition.broker.host.schedule(lag_ms, self._go_on)
+        self._pause_or_step()
+
+    def _pause_or_step(self) -> None:
+        broker = self.partition.broker
+        if broker.lag_ms:
+            self._pause = broker.host.schedule(broker.lag_ms, self._go_on)
         else:
             self.step()
+
+    def pause_again(self) -> None:
+        """The lag has become shorter: a pause that is going on starts anew."""
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+            self._pause_or_step()
 
     def _go_on(self) -> None:
         self._pause = None
