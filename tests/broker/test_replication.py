@@ -238,6 +238,9 @@ def test_a_broker_without_its_data_neither_leads_nor_counts_however_slow_the_con
     host.restart(broker, wipe=True)
     host.agenda.drain()
     assert not host.brokers[broker].partitions["orders", 0].is_leader
+    host.restart(broker)
+    host.agenda.drain()
+    assert not host.brokers[broker].partitions["orders", 0].is_leader
     host.advance(1_000)
     assert [values(host, one) for one in range(3)] == [[b"tea"]] * 3
     assert led(host).image.isr == (0, 1, 2)
@@ -264,3 +267,16 @@ def test_a_shorter_lag_cuts_the_pause_short(host: Host) -> None:
     host.lag(1, 0)
     host.agenda.drain()
     assert [error(answer) for answer in client.produced()] == ["NONE"]
+
+
+def test_a_follower_that_starts_over_forgets_how_far_it_was(host: Host) -> None:
+    Client(host).produce(records(b"tea"))
+    follower = host.brokers[1].partitions["orders", 0]
+    follower.append_fetched([], 1, 0)
+    assert follower.high_watermark == 1
+    follower.start_over(0)
+    assert (follower.log.end_offset, follower.high_watermark, follower.high_position) == (
+        0,
+        0,
+        follower.log.end_position,
+    )
