@@ -18,13 +18,14 @@ from dwell.broker.delayed.produce import DelayedProduce
 from dwell.broker.record.batch import read_batches
 from dwell.broker.record.record import Record, read_records, write_batch
 from dwell.broker.replica.partition import Partition
-from dwell.broker.wire import Error
+from dwell.broker.wire import Api, Error
 from dwell.broker.wire.message.fetch import FETCH
 from dwell.broker.wire.message.produce import PRODUCE
-from dwell.broker.wire.message.topic import DELETE_RECORDS
+from dwell.broker.wire.message.topic import CREATE_TOPICS, DELETE_RECORDS, DELETE_TOPICS
 from tests.broker.core import Client, make_host
 
 TOPIC = "orders"
+OTHER = "other"
 PARTITIONS = 2
 BROKERS = 3
 TIMEOUTS_MS = (1, 20, 300, 2_000)
@@ -44,6 +45,17 @@ class Sent:
     values: list[bytes] = field(default_factory=list)
     # A batch of an idempotent producer that was sent before.
     is_again: bool = False
+
+
+class Session:
+    """A consumer of all partitions with a fetch session at one broker."""
+
+    def __init__(self) -> None:
+        self.id = 0
+        self.epoch = 0
+        self.offsets = dict.fromkeys(range(PARTITIONS), 0)
+        # Partitions whose offset the broker does not know yet.
+        self.changed = set(self.offsets)
 
 
 class Producer:
@@ -74,6 +86,7 @@ class History:
         self.clients: list[Client] = []
         self.brokers_of: dict[Client, int] = {}
         self.sent: dict[Client, list[Sent]] = {}
+        self.sessions: dict[Client, Session] = {}
         # By partition and offset: what a client was told lies there.
         self.told: dict[tuple[int, int], bytes] = {}
         self.acknowledged: set[tuple[int, int]] = set()
@@ -90,11 +103,13 @@ class History:
         choices = (
             [self.produce] * 8
             + [self.produce_idempotent] * 3
-            + [self.fetch] * 7
+            + [self.fetch] * 6
+            + [self.fetch_session] * 4
             + [self.advance] * 5
             + [self.freeze, self.thaw, self.lag, self.move_leader, self.move_leader]
             + [self.kill, self.restart, self.restart, self.isolate, self.heal]
             + [self.delete_records, self.disconnect, self.controller, self.metadata_lag]
+            + [self.create_other, self.delete_other, self.produce_other, self.produce_other]
             + [self.wipe, self.stop, self.elect]
         )
         for _ in range(steps):
@@ -199,6 +214,64 @@ class History:
                 topics=[request.FetchTopic(topic=TOPIC, partitions=[asked])],
             ),
         )
+
+    def fetch_session(self) -> None:
+        broker = self.random.randrange(BROKERS)
+        if not self.host.brokers[broker].is_alive:
+            return
+        client = self.client(broker)
+        if any(sent.kind == "session" for sent in self.sent[client]):
+            return
+        session = self.sessions.setdefault(client, Session())
+        wait_ms = self.random.choice((0, *TIMEOUTS_MS))
+        self.sent[client].append(Sent("session", 0, self.now, wait_ms))
+        request = FETCH.Request
+        asked = [
+            request.FetchPartition(
+                partition=index,
+                fetch_offset=session.offsets[index],
+                partition_max_bytes=self.random.choice((80, 2**20)),
+            )
+            for index in session.changed
+        ]
+        topics = [request.FetchTopic(topic=TOPIC, partitions=asked)] if asked else []
+        client.send(
+            FETCH,
+            12,
+            request(
+                max_wait_ms=wait_ms,
+                min_bytes=1,
+                session_id=session.id,
+                session_epoch=session.epoch,
+                topics=topics,
+            ),
+        )
+
+    def create_other(self) -> None:
+        request = CREATE_TOPICS.Request
+        topic = request.CreatableTopic(name=OTHER, num_partitions=2, replication_factor=2)
+        self.send_other("topic", CREATE_TOPICS, request, topics=[topic])
+
+    def delete_other(self) -> None:
+        self.send_other("topic", DELETE_TOPICS, DELETE_TOPICS.Request, topic_names=[OTHER])
+
+    def produce_other(self) -> None:
+        request = PRODUCE.Request
+        batch = write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"other")]).data
+        data = request.PartitionProduceData(index=self.random.randrange(2), records=batch)
+        topics = [request.TopicProduceData(name=OTHER, partition_data=[data])]
+        self.send_other("other", PRODUCE, request, acks=-1, topic_data=topics)
+
+    def send_other(self, kind: str, api: Api, request: Any, **fields: Any) -> None:
+        """A request about a topic that comes and goes: it must be answered in time, with whatever."""
+        broker = self.random.randrange(BROKERS)
+        if not self.host.brokers[broker].is_alive:
+            return
+        client = self.client(broker)
+        timeout_ms = self.random.choice(TIMEOUTS_MS)
+        self.sent[client].append(Sent(kind, 0, self.now, timeout_ms))
+        version = {PRODUCE: 9, CREATE_TOPICS: 5, DELETE_TOPICS: 4}[api]
+        client.send(api, version, request(timeout_ms=timeout_ms, **fields))
 
     def delete_records(self) -> None:
         partition = self.random.randrange(PARTITIONS)
@@ -307,6 +380,7 @@ class History:
             client.connection.lost()
         assert client.take() == []
         self.clients.remove(client)
+        self.sessions.pop(client, None)
         del self.sent[client]
 
     @property
@@ -320,7 +394,10 @@ class History:
             waiting = self.sent[client]
             for answer in client.take():
                 sent = waiting.pop(0)
-                getattr(self, f"told_{sent.kind}")(sent, answer)
+                if sent.kind == "session":
+                    self.told_session(sent, answer, client)
+                else:
+                    getattr(self, f"told_{sent.kind}")(sent, answer)
             if client.connection.is_closed:
                 # acks=0 and an error: the broker hangs up.
                 self.drop(client, closed=True)
@@ -355,12 +432,55 @@ class History:
         partition = answer.responses[0].partitions[0]
         error = Error(partition.error_code)
         assert error in {Error.NONE, Error.NOT_LEADER_OR_FOLLOWER, Error.OFFSET_OUT_OF_RANGE}, error
+        self.read(sent.partition, partition)
+
+    def read(self, index: int, partition: Any) -> int | None:
+        """Tell what was read; the offset after it, None if it was nothing."""
+        end = None
         for batch in read_batches(partition.records or b""):
             assert batch.is_valid
             for record in read_records(batch):
                 assert record.offset < partition.high_watermark
                 assert record.value is not None
-                self.tell(sent.partition, record.offset, record.value)
+                self.tell(index, record.offset, record.value)
+                end = record.offset + 1
+        return end
+
+    def told_session(self, sent: Sent, answer: Any, client: Client) -> None:
+        session = self.sessions[client]
+        error = Error(answer.error_code)
+        if error is not Error.NONE:
+            # Its broker was restarted, or a full cache has let it go.
+            assert error is Error.FETCH_SESSION_ID_NOT_FOUND, error
+            self.sessions[client] = Session()
+            return
+        assert session.id in (0, answer.session_id)
+        session.id = answer.session_id
+        session.epoch += 1
+        session.changed = set()
+        for partition in answer.responses[0].partitions if answer.responses else ():
+            index = partition.partition_index
+            end = self.read(index, partition)
+            if end is not None:
+                assert end > session.offsets[index]
+                session.offsets[index] = end
+                session.changed.add(index)
+            elif Error(partition.error_code) is Error.OFFSET_OUT_OF_RANGE:
+                session.offsets[index] = self.deleted[index]
+                session.changed.add(index)
+
+    def told_topic(self, sent: Sent, answer: Any) -> None:
+        topic = answer.topics[0] if hasattr(answer, "topics") else answer.responses[0]
+        assert Error(topic.error_code) in {
+            Error.NONE,
+            Error.REQUEST_TIMED_OUT,
+            Error.TOPIC_ALREADY_EXISTS,
+            Error.UNKNOWN_TOPIC_OR_PARTITION,
+        }, Error(topic.error_code)
+
+    def told_other(self, sent: Sent, answer: Any) -> None:
+        error = Error(answer.responses[0].partition_responses[0].error_code)
+        assert error is not Error.UNKNOWN_SERVER_ERROR
 
     def told_delete_records(self, sent: Sent, answer: Any) -> None:
         partition = answer.topics[0].partitions[0]
@@ -388,6 +508,14 @@ class History:
                 if leader.image.leader_epoch == image.leader_epoch:
                     self.check_leader(leader, image.isr)
         self.check_parked()
+        self.check_followers()
+
+    def check_followers(self) -> None:
+        """A follower that can fetch does: its fetch waits at the leader, or it pauses."""
+        for broker in self.host.brokers:
+            for one in broker.partitions.values():
+                if one.fetcher.is_started and broker.is_fetching and self.host.leader_of(one) is not None:
+                    assert one.fetcher.is_busy, f"{one!r} has stopped to fetch"
 
     def check_log(self, one: Partition) -> None:
         log = one.log
@@ -424,6 +552,10 @@ class History:
                     assert one.is_leader
                     assert not one.is_deleted
                     assert one.high_watermark < pending.required
+                    # Somebody in sync, or about to be, has not got that far; or too few are in sync.
+                    behind = {replica for replica, its in one.followers.items() if its.log_end < pending.required}
+                    alive = {replica for replica in behind if one.broker.image.alive(replica)}
+                    assert one.is_under_min_isr or behind & {*one.image.isr, *(one.pending_isr or ())} or alive
             elif isinstance(operation, DelayedFetch):
                 size = 0
                 for asked in operation.partitions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dwell.broker.host import Host
-from dwell.broker.record.record import read_records
+from dwell.broker.record.record import Record, read_records, write_batch
 from tests.broker.core import Client, error, led, make_host, records
 
 
@@ -280,3 +280,11 @@ def test_a_follower_that_starts_over_forgets_how_far_it_was(host: Host) -> None:
         0,
         follower.log.end_position,
     )
+
+
+def test_closing_in_the_middle_of_work_is_no_error(host: Host) -> None:
+    led(host).append(write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"tea")]))
+    assert len(host.agenda)  # the followers' fetches are to be tried
+    host.close()
+    host.agenda.drain()
+    assert ends(host) == [1, 0, 0]

@@ -53,7 +53,7 @@ class BrokerHandle:
         self._go_down(lambda host: host.kill(self.id))
 
     def stop(self) -> None:
-        """It leaves in order: others lead first."""
+        """It leaves in order: others lead first. A controller that is late or paused is not waited for."""
         self._go_down(lambda host: host.stop(self.id))
 
     def restart(self, *, wipe: bool = False) -> None:

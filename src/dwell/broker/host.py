@@ -408,7 +408,8 @@ class Host:
             self.controller.broker_down(broker_id)
 
     def close(self) -> None:
-        """Let go of everything that waits, without answers."""
+        """Let go of everything that waits or is still to do, without answers."""
+        self.agenda.close()
         for broker in self.brokers:
             for connection in list(broker.connections):
                 connection.close("the cluster is closed")

@@ -86,4 +86,4 @@ def test_a_client_id_that_is_no_text_is_refused() -> None:
     frame = bytearray(request_frame(METADATA, 12, 1, "client", METADATA.Request())[4:])
     frame[10] = 0xFF
     with pytest.raises(ProtocolError, match="client_id"):
-        read_request_header(frame)
+        read_request_header(bytes(frame))

@@ -234,12 +234,13 @@ def read_produced(records: Buffer | None, *, version: int = 13) -> Batch:
     This is what Kafka checks of a request before it looks for the partition; `check_produced` is the rest.
     """
     view = memoryview(b"" if records is None else records)
-    if len(view) < _MAGIC_BYTES or (size := _size(view, 0)) > len(view):
+    left = len(view)
+    if left < _MAGIC_BYTES or (size := _size(view, 0)) > left:
         raise RecordError(Error.INVALID_RECORD, "a produce request needs a record batch for each partition")
     batch = _read(view, 0, size)
-    if len(view) - size >= _MAGIC_BYTES and _size(view, size) <= len(view) - size:
+    if left - size >= _MAGIC_BYTES and _size(view, size) <= left - size:
         raise RecordError(Error.INVALID_RECORD, "a produce request may have one record batch for each partition")
-    if batch.compression == ZSTD and version < 7:
+    if version < 7 and batch.compression == ZSTD:
         raise RecordError(Error.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of the produce request")
     return batch
 
@@ -249,26 +250,20 @@ def check_produced(batch: Batch, *, max_bytes: int) -> None:
 
     Left to the log: epochs, sequences, null keys in a compacted topic.
     """
-    size = len(batch)
     if batch.base_offset != 0:
         raise RecordError(Error.INVALID_RECORD, f"base offset {batch.base_offset}; a client sends 0")
-    if size > max_bytes:
-        raise RecordError(Error.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; the topic takes {max_bytes}")
-    if not batch.is_valid:
+    if len(batch) > max_bytes:
+        raise RecordError(Error.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes; the topic takes {max_bytes}")
+    if crc32c(batch.tail) != batch.crc:
         raise RecordError(Error.CORRUPT_MESSAGE, f"the checksum is not {batch.crc}")
-    if batch.compression > ZSTD:
+    count = batch.records_count
+    if count != batch.last_offset_delta + 1 or count <= 0:
+        raise RecordError(Error.INVALID_RECORD, f"{count} records in {batch.last_offset_delta + 1} offsets")
+    if batch.attributes & COMPRESSION_MASK > ZSTD:
         raise RecordError(Error.CORRUPT_MESSAGE, f"no compression has the number {batch.compression}")
-    if batch.last_offset_delta < 0:
-        raise RecordError(Error.INVALID_RECORD, f"last offset delta {batch.last_offset_delta}")
-    if batch.records_count <= 0:
-        raise RecordError(Error.INVALID_RECORD, f"a count of {batch.records_count} records")
-    if batch.records_count != batch.last_offset_delta + 1:
-        raise RecordError(
-            Error.INVALID_RECORD, f"{batch.records_count} records in {batch.last_offset_delta + 1} offsets"
-        )
-    if batch.is_control:
+    if batch.attributes & CONTROL:
         raise RecordError(Error.INVALID_RECORD, "a client may not write control records")
-    if batch.has_producer and batch.base_sequence < 0:
+    if batch.producer_id > NO_PRODUCER and batch.base_sequence < 0:
         raise RecordError(Error.INVALID_RECORD, f"base sequence {batch.base_sequence} of producer {batch.producer_id}")
 
 

@@ -128,7 +128,7 @@ class Connection:
             # The usual case: one whole frame, and nothing from before. It needs no copy.
             try:
                 if len(data) == LENGTH_BYTES + frame_length(data, self._max_frame):
-                    self._work_on(memoryview(data)[LENGTH_BYTES:])
+                    self._work_on(data)
                     return
             except ProtocolError as error:
                 self.close(str(error))
@@ -149,7 +149,7 @@ class Connection:
         if not self._is_closed:
             self._regulate()
 
-    def _work_on(self, frame: memoryview) -> None:
+    def _work_on(self, frame: bytes | bytearray) -> None:
         try:
             self._receive(frame)
         except ProtocolError as error:
@@ -162,8 +162,8 @@ class Connection:
     def _may_work(self) -> bool:
         return self._in_flight is None and not self._is_full and not self._is_closed and not self.broker.is_isolated
 
-    def _next_frame(self) -> memoryview | None:
-        """Take a whole frame out of the buffer; None if there is none yet."""
+    def _next_frame(self) -> bytes | bytearray | None:
+        """Take a whole frame, length included, out of the buffer; None if there is none yet."""
         buffer = self._buffer
         if len(buffer) < LENGTH_BYTES:
             return None
@@ -173,13 +173,13 @@ class Connection:
         if len(buffer) == end:
             # Hand over the buffer itself instead of copying it.
             self._buffer = bytearray()
-            return memoryview(buffer)[LENGTH_BYTES:]
-        frame = memoryview(bytes(memoryview(buffer)[LENGTH_BYTES:end]))
+            return buffer
+        frame = bytes(memoryview(buffer)[:end])
         del buffer[:end]
         return frame
 
-    def _receive(self, frame: memoryview) -> None:
-        header = read_request_header(frame)
+    def _receive(self, frame: bytes | bytearray) -> None:
+        header = read_request_header(frame, LENGTH_BYTES)
         broker = self.broker
         host = broker.host
         served = BY_KEY.get(header.api_key)

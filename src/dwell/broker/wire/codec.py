@@ -9,7 +9,7 @@ in version 12 the source reads
     if n > 127: n, position = read_uvarint(buffer, position, n)
     n -= 1
     if not 0 <= n <= end - position: fail("topic", n, end - position)
-    v3 = str(buffer[position:position + n], "utf-8"); position += n
+    v3 = buffer[position:position + n].decode(); position += n
 
 Every length is compared with the bytes that are left before anything is allocated: for an array, with the bytes its
 smallest elements would need. Malformed bytes raise `ProtocolError` and nothing else.
@@ -29,7 +29,7 @@ from dwell.broker.wire.error import ProtocolError
 from dwell.broker.wire.notation import Field, Group, Versions, parse
 
 Buffer = bytes | bytearray | memoryview
-Decoder = Callable[[memoryview, int], Any]
+Decoder = Callable[[bytes | bytearray, int], Any]
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 
 # struct's letter and the size of every type of fixed size.
@@ -100,7 +100,7 @@ class Schema:
         return self.flexible is not None and version >= self.flexible
 
     def decoder(self, version: int) -> Decoder:
-        """The function `(memoryview, position) -> message` for one version."""
+        """The function `(buffer, position) -> message` for one version. Records are views into the buffer."""
         found = self._decoders.get(version)
         if found is None:
             found = self._decoders[version] = _DecoderSource(self, self._served(version)).compile()
@@ -115,7 +115,7 @@ class Schema:
 
     def decode(self, version: int, buffer: Buffer, position: int = 0) -> Any:
         """Reads a message. Bytes after its end are ignored, as Kafka does."""
-        return self.decoder(version)(memoryview(buffer), position)
+        return self.decoder(version)(bytes(buffer) if isinstance(buffer, memoryview) else buffer, position)
 
     def encode(self, version: int, message: object) -> bytes:
         pieces: list[bytes] = []
@@ -143,7 +143,7 @@ def write_uvarint(value: int) -> bytes:
 _SMALL = [bytes([value]) for value in range(128)]
 
 
-def _read_uvarint(buffer: memoryview, position: int, value: int) -> tuple[int, int]:
+def _read_uvarint(buffer: bytes | bytearray, position: int, value: int) -> tuple[int, int]:
     """The rest of an unsigned varint of at most 32 bits whose first byte was `value`, and the position after it."""
     value &= 127
     for shift in (7, 14, 21, 28):
@@ -157,7 +157,7 @@ def _read_uvarint(buffer: memoryview, position: int, value: int) -> tuple[int, i
     raise ProtocolError("a varint is longer than 32 bits")
 
 
-def _skip_tags(buffer: memoryview, position: int, end: int) -> int:
+def skip_tags(buffer: bytes | bytearray, position: int, end: int) -> int:
     """The position after tagged fields none of which is known. `position` is that of their count."""
     count = buffer[position]
     position += 1
@@ -273,12 +273,14 @@ class _DecoderSource(_Source):
         self.namespace.update(
             fail=_fail,
             read_uvarint=_read_uvarint,
-            skip_tags=_skip_tags,
+            skip_tags=skip_tags,
             unpack_many=struct.unpack_from,
             StructError=struct.error,
             EMPTY=(),
         )
         self.line("end = len(buffer)")
+        if _has_records(self.schema.group):
+            self.line("view = memoryview(buffer)")
         self.line("try:")
         self.depth += 1
         result = self.group(self.schema.group)
@@ -330,10 +332,13 @@ class _DecoderSource(_Source):
                 flush()
                 values[item.name] = self.sized(item, length)
         tagged = self.tagged(group) if self.flexible else []
-        if self.flexible and not tagged:
+        if self.flexible and not tagged and letters:
             count = fixed("B", "n")
             flush()
             self.line(f"if {count}: position = skip_tags(buffer, position - 1, end)")
+        elif self.flexible and not tagged:
+            self.line("if buffer[position]: position = skip_tags(buffer, position, end)")
+            self.line("else: position += 1")
         else:
             flush()
         if tagged:
@@ -382,8 +387,10 @@ class _DecoderSource(_Source):
         if item.array:
             self.elements(item, length, target)
             return
-        piece = f"buffer[position : position + {length}]"
-        value = {"string": f'str({piece}, "utf-8")', "bytes": f"bytes({piece})", "records": piece}[item.base]
+        piece = f"[position : position + {length}]"
+        value = {"string": f"buffer{piece}.decode()", "bytes": f"bytes(buffer{piece})", "records": f"view{piece}"}[
+            item.base
+        ]
         self.line(f"{target} = {value}; position += {length}")
 
     def elements(self, item: Field, length: str, target: str) -> None:
@@ -420,7 +427,7 @@ class _DecoderSource(_Source):
         target = self.variable("v")
         self.line(f"if not 0 <= {length} <= end - position: fail({item.name!r}, {length}, end - position)")
         piece = f"buffer[position : position + {length}]"
-        self.line(f'{target} = {f"""str({piece}, "utf-8")""" if item.base == "string" else f"bytes({piece})"}')
+        self.line(f"{target} = {f'{piece}.decode()' if item.base == 'string' else f'bytes({piece})'}")
         self.line(f"position += {length}")
         return target
 
@@ -466,6 +473,10 @@ class _DecoderSource(_Source):
         return target
 
 
+def _has_records(group: Group) -> bool:
+    return any(item.base == "records" or (item.group is not None and _has_records(item.group)) for item in group.fields)
+
+
 def _absent(item: Field) -> str:
     """The source of a field's value where the version or the sender left it out."""
     if item.group is not None and not item.array:
@@ -485,7 +496,10 @@ class _EncoderSource(_Source):
         values: list[str] = []
 
         def flush() -> None:
-            if letters:
+            if letters and not values:
+                self.line(f"{append}({bytes(len(letters))!r})")
+                letters.clear()
+            elif letters:
                 pack = self.constant("pack", struct.Struct(">" + "".join(letters)).pack)
                 self.line(f"{append}({pack}({', '.join(values)}))")
                 letters.clear()

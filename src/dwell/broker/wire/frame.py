@@ -16,7 +16,7 @@ import struct
 from typing import Any, NamedTuple
 
 from dwell.broker.wire.api import Api
-from dwell.broker.wire.codec import Buffer, _skip_tags
+from dwell.broker.wire.codec import Buffer, skip_tags
 from dwell.broker.wire.error import ProtocolError
 from dwell.broker.wire.message import APIS
 from dwell.broker.wire.message.cluster import API_VERSIONS
@@ -62,36 +62,38 @@ def frame_length(buffer: Buffer, limit: int = MAX_FRAME_BYTES) -> int:
     return int(length)
 
 
-def read_request_header(frame: Buffer) -> RequestHeader:
-    """Reads the header of a frame without its length. The API need not be known: see `RequestHeader.api`."""
+def read_request_header(frame: bytes | bytearray, position: int = 0) -> RequestHeader:
+    """Reads the header that begins at `position`, after the frame's length. The API need not be a known one."""
     try:
-        api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame)
+        api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame, position)
     except struct.error:
         raise ProtocolError(f"a frame of {len(frame)} bytes ends in its header") from None
-    view = memoryview(frame)
-    position = _HEADER.size
+    position += _HEADER.size
     client_id = None
-    if length != -1:
-        if not 0 <= length <= len(view) - position:
-            raise ProtocolError(f"client_id: length {length} with {len(view) - position} bytes left")
+    if length >= 0:
+        if length > len(frame) - position:
+            raise ProtocolError(f"client_id: length {length} with {len(frame) - position} bytes left")
         try:
-            client_id = str(view[position : position + length], "utf-8")
+            client_id = frame[position : position + length].decode()
         except UnicodeDecodeError as error:
             raise ProtocolError(f"client_id: {error}") from None
         position += length
     api = APIS.get(api_key)
     if api is not None and api.flexible is not None and api_version >= api.flexible:
         try:
-            position = _skip_tags(view, position, len(view))
+            if frame[position]:
+                position = skip_tags(frame, position, len(frame))
+            else:
+                position += 1
         except IndexError:
             raise ProtocolError("a frame ends in its header's tagged fields") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id, position)
 
 
-def read_request(frame: Buffer) -> tuple[RequestHeader, Any]:
+def read_request(frame: bytes | bytearray) -> tuple[RequestHeader, Any]:
     """Header and message of a frame without its length."""
     header = read_request_header(frame)
-    return header, header.api.request.decoder(header.api_version)(memoryview(frame), header.position)
+    return header, header.api.request.decoder(header.api_version)(frame, header.position)
 
 
 def response_pieces(api: Api, version: int, correlation_id: int, response: object) -> list[bytes | memoryview]:
@@ -120,16 +122,15 @@ def request_frame(api: Api, version: int, correlation_id: int, client_id: str | 
     return _REQUEST.pack(10 + len(header) + len(body), api.key, version, correlation_id, length) + header + body
 
 
-def read_response(api: Api, version: int, frame: Buffer) -> tuple[int, Any]:
+def read_response(api: Api, version: int, frame: bytes) -> tuple[int, Any]:
     """Correlation id and message of a response frame without its length: what a client reads."""
-    view = memoryview(frame)
-    if len(view) < 4:
-        raise ProtocolError(f"a frame of {len(view)} bytes ends in its header")
-    (correlation_id,) = _LENGTH.unpack_from(view)
+    if len(frame) < 4:
+        raise ProtocolError(f"a frame of {len(frame)} bytes ends in its header")
+    (correlation_id,) = _LENGTH.unpack_from(frame)
     position = 4
     if api.response.is_flexible(version) and api is not API_VERSIONS:
         try:
-            position = _skip_tags(view, position, len(view))
+            position = skip_tags(frame, position, len(frame))
         except IndexError:
             raise ProtocolError("a frame ends in its header's tagged fields") from None
-    return int(correlation_id), api.response.decoder(version)(view, position)
+    return int(correlation_id), api.response.decoder(version)(frame, position)
