@@ -110,6 +110,7 @@ class History:
             + [self.kill, self.restart, self.restart, self.isolate, self.heal]
             + [self.delete_records, self.disconnect, self.controller, self.metadata_lag]
             + [self.create_other, self.delete_other, self.produce_other, self.produce_other]
+            + [self.wipe, self.stop, self.elect]
         )
         for _ in range(steps):
             step = self.random.choice(choices)
@@ -118,6 +119,7 @@ class History:
             self.host.agenda.drain()
             self.collect()
             self.check()
+            self.check_progress()
         self.settle()
 
     def client(self, broker: int) -> Client:
@@ -310,7 +312,7 @@ class History:
         self.host.thaw(self.random.randrange(BROKERS))
 
     def lag(self) -> None:
-        self.host.brokers[self.random.randrange(BROKERS)].lag_ms = self.random.choice(LAGS_MS)
+        self.host.lag(self.random.randrange(BROKERS), self.random.choice(LAGS_MS))
 
     def metadata_lag(self) -> None:
         self.host.brokers[self.random.randrange(BROKERS)].metadata_lag_ms = self.random.choice(LAGS_MS)
@@ -337,6 +339,24 @@ class History:
         if down:
             self.host.restart(self.random.choice(down))
 
+    def wipe(self) -> None:
+        """A broker loses its data, unless the controller may rely on nobody else for some of it."""
+        broker = self.random.randrange(BROKERS)
+        controller = self.host.controller
+        alone = any(one.isr == (broker,) for one in controller.image.partitions[TOPIC])
+        if not controller.num_asked and not alone:
+            self.host.restart(broker, wipe=True)
+            self.forget(broker)
+
+    def stop(self) -> None:
+        broker = self.random.randrange(BROKERS)
+        self.host.stop(broker)
+        self.collect()
+        self.forget(broker)
+
+    def elect(self) -> None:
+        self.host.controller.elect_leader(TOPIC, self.random.randrange(PARTITIONS), unclean=False)
+
     def isolate(self) -> None:
         self.host.isolate(self.random.randrange(BROKERS))
 
@@ -348,6 +368,7 @@ class History:
             self.drop(self.random.choice(self.clients), closed=False)
 
     def forget(self, broker: int) -> None:
+        """Whom a broker that went down has hung up on."""
         for client in [client for client in self.clients if self.brokers_of[client] == broker]:
             assert client.connection.is_closed
             self.drop(client, closed=True)
@@ -512,6 +533,8 @@ class History:
             self.high[key] = one.high_watermark
 
     def check_leader(self, leader: Partition, isr: tuple[int, ...]) -> None:
+        if self.host.controller.num_asked:
+            return  # it may not have heard that a replica has lost its data
         for replica in isr:
             other = self.host.brokers[replica].partitions.get((TOPIC, leader.index))
             if other is not None:
@@ -549,6 +572,36 @@ class History:
                 for wanted in operation.pending:
                     assert wanted.partition.is_leader
                     assert wanted.partition.low_watermark < wanted.required
+
+    def check_progress(self) -> None:
+        """What nothing keeps from happening has happened: followers fetch, high watermarks and in-sync sets follow."""
+        host = self.host
+        for index in range(PARTITIONS):
+            image = host.controller.image.partition(TOPIC, index)
+            assert image is not None
+            broker = host.brokers[image.leader]
+            leader = broker.partitions.get((TOPIC, index))
+            if image.leader < 0 or not broker.is_reachable or leader is None or not leader.is_leader:
+                continue
+            if leader.image.leader_epoch != image.leader_epoch:
+                continue
+            is_settled = not host.controller.is_paused and not host.controller.num_asked and not broker._metadata
+            assert not is_settled or (leader.image == image and leader.pending_isr is None)
+            for one in self.replicas(index):
+                is_following = one.broker.is_fetching and one.image.leader_epoch == image.leader_epoch
+                if one is leader or not is_following or one.fetcher._pause is not None:
+                    continue
+                assert one.fetcher.fetches_from is leader, f"{one!r} does not fetch"
+                assert one.log.end_offset == leader.log.end_offset
+                if is_settled and broker.image.alive(one.broker.id):
+                    assert one.broker.id in image.isr, f"{one!r} is caught up and not in sync"
+            if not leader.is_under_min_isr:
+                ends = [leader.log.end_offset]
+                for replica, follower in leader.followers.items():
+                    may_join = broker.image.alive(replica) and follower.log_end >= leader.high_watermark
+                    if replica in (*image.isr, *leader.image.isr, *(leader.pending_isr or ())) or may_join:
+                        ends.append(follower.log_end)
+                assert leader.high_watermark >= min(ends), f"{leader.high_watermark} could be {min(ends)}"
 
     # The end
 

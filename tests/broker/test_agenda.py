@@ -57,3 +57,13 @@ def test_a_long_drain_lets_the_loop_go_on_and_is_woken_again(monkeypatch: pytest
     assert len(woken) == 2
     assert agenda.drain_slice()
     assert len(made) == module.CHUNK + 1
+
+
+def test_a_closed_agenda_does_nothing_more() -> None:
+    agenda = Agenda()
+    made: list[int] = []
+    agenda.put(lambda: made.append(1))
+    agenda.close()
+    agenda.put(lambda: made.append(2))
+    agenda.drain()
+    assert (made, len(agenda)) == ([], 0)

@@ -103,6 +103,8 @@ def test_topics_are_there_when_it_has_started() -> None:
         ({"configs": {"min.insync.replica": 1}}, "min.insync.replicas"),
         ({"racks": ["a"]}, "racks"),
         ({"ports": [1]}, "ports"),
+        ({"ports": [70_000, 0, 0]}, "ports are 0 to 65,535"),
+        ({"replication": 0}, "default.replication.factor"),
         ({"real": ["hope"]}, "hope"),
     ],
 )
@@ -125,6 +127,18 @@ def test_records_without_a_client() -> None:
             cluster.wait_for_records("orders", 5, timeout_s=0.05)
         with pytest.raises(InvalidArgument, match="no topic 'none'"):
             cluster.records("none")
+
+
+def test_records_need_a_leader() -> None:
+    with Cluster(brokers=1, topics={"orders": 1}) as cluster:
+        cluster.broker(0).kill()
+        with pytest.raises(InvalidArgument, match="orders-0 has no leader"):
+            cluster.produce("orders", b"tea")
+
+
+def test_an_address_with_colons_is_put_in_brackets() -> None:
+    with Cluster(brokers=1, advertised_host="::1") as cluster:
+        assert cluster.bootstrap_servers.startswith("[::1]:")
 
 
 def test_topics_are_created_grown_and_deleted() -> None:

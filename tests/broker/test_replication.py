@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dwell.broker.host import Host
-from dwell.broker.record.record import read_records
+from dwell.broker.record.record import Record, read_records, write_batch
 from tests.broker.core import Client, error, led, make_host, records
 
 
@@ -238,6 +238,9 @@ def test_a_broker_without_its_data_neither_leads_nor_counts_however_slow_the_con
     host.restart(broker, wipe=True)
     host.agenda.drain()
     assert not host.brokers[broker].partitions["orders", 0].is_leader
+    host.restart(broker)
+    host.agenda.drain()
+    assert not host.brokers[broker].partitions["orders", 0].is_leader
     host.advance(1_000)
     assert [values(host, one) for one in range(3)] == [[b"tea"]] * 3
     assert led(host).image.isr == (0, 1, 2)
@@ -264,3 +267,24 @@ def test_a_shorter_lag_cuts_the_pause_short(host: Host) -> None:
     host.lag(1, 0)
     host.agenda.drain()
     assert [error(answer) for answer in client.produced()] == ["NONE"]
+
+
+def test_a_follower_that_starts_over_forgets_how_far_it_was(host: Host) -> None:
+    Client(host).produce(records(b"tea"))
+    follower = host.brokers[1].partitions["orders", 0]
+    follower.append_fetched([], 1, 0)
+    assert follower.high_watermark == 1
+    follower.start_over(0)
+    assert (follower.log.end_offset, follower.high_watermark, follower.high_position) == (
+        0,
+        0,
+        follower.log.end_position,
+    )
+
+
+def test_closing_in_the_middle_of_work_is_no_error(host: Host) -> None:
+    led(host).append(write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"tea")]))
+    assert len(host.agenda)  # the followers' fetches are to be tried
+    host.close()
+    host.agenda.drain()
+    assert ends(host) == [1, 0, 0]

@@ -22,7 +22,7 @@ CHUNK = 32
 class Agenda:
     """Calls in the order they were put. `wake` is called when the agenda stops being empty: it arranges a `drain`."""
 
-    __slots__ = ("_calls", "_last", "_on_error", "_wake", "_woken")
+    __slots__ = ("_calls", "_is_closed", "_last", "_on_error", "_wake", "_woken")
 
     def __init__(self, wake: Callable[[], object] | None = None, on_error: ErrorHandler = log_error) -> None:
         self._calls: deque[Callable[[], object]] = deque()
@@ -32,6 +32,7 @@ class Agenda:
         self._last: list[Callable[[], object]] = []
         # A drain is arranged or running.
         self._woken = False
+        self._is_closed = False
 
     def put(self, call: Callable[[], object]) -> None:
         self._calls.append(call)
@@ -45,6 +46,10 @@ class Agenda:
         if not self._woken and self._wake is not None:
             self._woken = True
             self._wake()
+
+    def close(self) -> None:
+        """Forget what is left, and whatever is put from now on: there is nobody to do it for."""
+        self._is_closed = True
 
     def drain(self) -> None:
         """Make calls until none is left, including those that the calls put."""
@@ -82,6 +87,8 @@ class Agenda:
             self._call(call)
 
     def _call(self, call: Callable[[], object]) -> None:
+        if self._is_closed:
+            return
         try:
             call()
         except Exception as error:

@@ -42,6 +42,8 @@ class Broker:
         self.metadata_lag_ms = 0
         self._metadata: deque[tuple[int, list[Record]]] = deque()
         self._is_applying = False
+        # Its logs are gone and the controller has not taken it out of the in-sync sets yet: it must not lead.
+        self.has_lost_data = False
         # Logs and high watermarks of a broker that is down, by topic id and partition.
         self._disk: dict[tuple[bytes, int], tuple[Log, int]] = {}
         self.now_ms = host.now_ms
@@ -188,8 +190,7 @@ class Broker:
         self.image = image.copy()
         for partitions in image.partitions.values():
             for record in partitions:
-                if wipe and record.leader == self.id:
-                    # The controller has not heard yet that nothing is left to lead.
+                if self.has_lost_data and record.leader == self.id:
                     record = replace(record, leader=NO_LEADER)
                 self._apply_partition(record)
         self._disk.clear()

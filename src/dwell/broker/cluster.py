@@ -271,7 +271,9 @@ class Cluster:
         self._running  # noqa: B018  (raises if it is not)
         if broker_id not in range(self._options.brokers):
             raise InvalidArgument(f"there is no broker {broker_id!r}: they are 0 to {self._options.brokers - 1}")
-        address = f"{self._options.advertised_host or self._options.host}:{self._ports[broker_id].number}"
+        host = self._options.advertised_host or self._options.host
+        address = f"[{host}]" if ":" in host else host
+        address += f":{self._ports[broker_id].number}"
         return BrokerHandle(self, broker_id, address, self._listeners[broker_id])
 
     @property

@@ -21,6 +21,13 @@ def _boolean(text: str) -> bool:
     raise ValueError("not true or false")
 
 
+def _factor(text: str) -> int:
+    factor = int(text)
+    if factor == 0 or factor < -1:
+        raise ValueError("not -1 or a positive number")
+    return factor
+
+
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
@@ -55,6 +62,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(broker="num.partitions", default=1, least=1, does="partitions of a topic that does not say"),
     Setting(
         broker="default.replication.factor",
+        parse=_factor,
         default=-1,
         does="replicas of a topic that does not say; -1: min(3, brokers)",
     ),

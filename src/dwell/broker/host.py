@@ -352,6 +352,7 @@ class Host:
             self.kill(broker_id)
         if wipe:
             # Without its data it is not in sync: the controller takes it out first.
+            broker.has_lost_data = True
             self.controller.broker_down(broker_id, lost_data=True)
         broker.come_up(self.controller.image, wipe=wipe)
         if broker.is_reachable:
@@ -407,7 +408,8 @@ class Host:
             self.controller.broker_down(broker_id)
 
     def close(self) -> None:
-        """Let go of everything that waits, without answers."""
+        """Let go of everything that waits or is still to do, without answers."""
+        self.agenda.close()
         for broker in self.brokers:
             for connection in list(broker.connections):
                 connection.close("the cluster is closed")

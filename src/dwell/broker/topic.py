@@ -153,7 +153,8 @@ def append_records(
         if key is not None and partitions:
             index = partition_of(key, len(partitions))
         else:
-            index = min(led(host, topic), key=lambda one: (one.log.end_offset, one.index)).index if partitions else 0
+            shortest = min(led(host, topic), key=lambda one: (one.log.end_offset, one.index), default=None)
+            index = 0 if shortest is None else shortest.index
     partition = leader(host, topic, index)
     if partition is None:
         raise InvalidArgument(f"{topic}-{index} has no leader, or the topic has no such partition")

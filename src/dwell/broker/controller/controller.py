@@ -217,6 +217,8 @@ class Controller:
         """
 
         def decide() -> Iterable[Record]:
+            if lost_data:
+                self._host.brokers[broker_id].has_lost_data = False
             broker = self.image.brokers.get(broker_id)
             if broker is None or broker.is_fenced or (self._host.is_in_session(broker_id) and not lost_data):
                 return

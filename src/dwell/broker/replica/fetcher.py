@@ -84,8 +84,8 @@ class ReplicaFetcher:
         partition = self.partition
         log = partition.log
         if fetched.error is Error.OFFSET_OUT_OF_RANGE:
-            # The leader has deleted what this log ends with.
-            log.reset(fetched.log_start)
+            # The leader has deleted what this log ends with, or never had it.
+            partition.start_over(fetched.log_start)
             partition.append_fetched([], fetched.high_watermark, fetched.log_start)
         elif fetched.error is not Error.NONE:
             return  # not the leader any more: new metadata starts the fetcher again

@@ -358,6 +358,11 @@ class Partition:
         if high > self.high_watermark:
             self._set_high_watermark(high)
 
+    def start_over(self, offset: int) -> None:
+        """Drop everything and go on at `offset`."""
+        self.log.reset(offset)
+        self._set_high_watermark(offset)
+
     def truncate(self, offset: int) -> None:
         """Drop what the leader never had."""
         if self.log.truncate_to(offset):

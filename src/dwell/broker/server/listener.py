@@ -64,9 +64,10 @@ class Port:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((self._host, number))
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             bound.close()
-            raise InvalidArgument(f"{self._host}:{number} cannot be had: {error.strerror}") from error
+            words = getattr(error, "strerror", None) or "ports are 0 to 65,535"
+            raise InvalidArgument(f"{self._host}:{number} cannot be had: {words}") from error
         return bound
 
 
