@@ -1,4 +1,4 @@
-"""One test a promise, on both builds."""
+"""What a timer promises, on both builds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from time import monotonic_ns
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from dwell.clock import SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.testing import InlineExecutor, ManualClock
 
@@ -261,6 +262,46 @@ def test_an_interrupt_passes_through_and_the_other_due_tasks_are_not_lost(bench:
     assert [name for _, name in bench.log] == ["before", "after", "next"]
 
 
+def test_what_an_interrupt_left_over_runs_with_the_next_advance_though_nothing_else_expires(bench: Bench) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    bench.timer.schedule(5, interrupt)
+    bench.add(5, "after")
+    bench.clock.advance(5)
+    with pytest.raises(KeyboardInterrupt):
+        bench.timer.advance_clock(0)
+    bench.timer.advance_clock(3_600_000)  # does not wait: the clock stands still
+    assert bench.log == [(5, "after")]
+
+
+class Interrupted(Executor):
+    """Passes an interrupt on when it is given its second piece of work."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.submitted += 1
+        if self.submitted == 2:
+            raise KeyboardInterrupt
+        fn(*args, **kwargs)
+        return Future()
+
+
+def test_an_executor_that_is_interrupted_gets_the_rest_with_the_next_advance(build: ModuleType) -> None:
+    clock = ManualClock()
+    timer = build.SystemTimer(clock=clock, executor=Interrupted())
+    ran: list[int] = []
+    for name in range(4):
+        timer.schedule(5, lambda name=name: ran.append(name))
+    clock.advance(5)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    timer.advance_clock(0)
+    assert ran == [0, 1, 2, 3]
+
+
 def test_a_task_that_advances_the_clock_does_not_recurse(bench: Bench) -> None:
     depth = [0]
 
@@ -332,6 +373,19 @@ def test_misuse_raises_at_the_call(bench: Bench) -> None:
         bench.timer.advance_clock(-1)
     with pytest.raises(InvalidType, match="timeout_ms"):
         bench.timer.advance_clock("1")
+
+
+def test_what_a_task_and_a_timer_were_made_with_is_read_only(bench: Bench) -> None:
+    task = bench.build.RecurringTask(5, int)
+    for thing, names in ((task, ("delay_ms", "period_ms")), (bench.timer, ("tick_ms", "wheel_size", "clock"))):
+        for name in names:
+            with pytest.raises(AttributeError):
+                setattr(thing, name, 7)
+
+
+def test_a_wheel_has_at_most_a_million_buckets_a_level(build: ModuleType) -> None:
+    with pytest.raises(InvalidArgument, match=f"wheel_size must be at most 1048576, not {2**20 + 1}"):
+        build.SystemTimer(wheel_size=2**20 + 1)
 
 
 def test_add_after_close_raises_and_close_twice_is_fine(bench: Bench) -> None:
@@ -463,6 +517,14 @@ def test_a_task_may_close_its_own_timer(build: ModuleType) -> None:
 
     timer.schedule(0, close)
     assert closed.wait(10)
+
+
+def test_the_timer_and_the_system_clock_read_one_clock(build: ModuleType) -> None:
+    timer = build.SystemTimer(executor=InlineExecutor())
+    for _ in range(200):
+        before_ms = SystemClock().end_ms()
+        deadline_ms = timer.schedule(60_000, int).deadline_ms
+        assert before_ms <= deadline_ms - 60_000 <= SystemClock().end_ms()
 
 
 def test_on_the_system_clock_a_delay_is_never_short_by_a_part_of_a_millisecond(build: ModuleType) -> None:

@@ -12,6 +12,9 @@ from dwell.errors import InvalidArgument, InvalidType
 FOREVER_MS = 2**63 - 1
 LONG_AGO_MS = -(2**63)
 
+# Buckets a level. More would cost memory for nothing: 20 buckets a level reach 64 bits with 15 levels.
+LARGEST_WHEEL = 2**20
+
 
 def milliseconds(name: str, value: SupportsIndex) -> int:
     """`value` as an int of 64 bits; larger ones saturate. Booleans, floats and strings raise `InvalidType`."""
@@ -25,6 +28,14 @@ def at_least(name: str, value: SupportsIndex, least: int) -> int:
     number = milliseconds(name, value)
     if number < least:
         raise InvalidArgument(f"{name} must be at least {least}, not {number}")
+    return number
+
+
+def between(name: str, value: SupportsIndex, least: int, most: int) -> int:
+    """`value` as an int of at least `least` and at most `most`, or `InvalidArgument`."""
+    number = at_least(name, value, least)
+    if number > most:
+        raise InvalidArgument(f"{name} must be at most {most}, not {number}")
     return number
 
 
