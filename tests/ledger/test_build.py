@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import random
 import subprocess
 import sys
-from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from dwell.ledger import replay
-from dwell.ledger.build import BUILD, COMPILED
+from dwell.ledger import Ledger, replay
+from tests.ledger.conftest import BUILDS
 from tests.ledger.history import moments, random_history
 
 
@@ -26,19 +27,23 @@ def digest(histories: int) -> str:
     return hasher.hexdigest()
 
 
-@pytest.mark.parametrize("reference", ["0", "1"])
-def test_both_builds_give_the_same_outcomes(reference: str) -> None:
-    code = "from tests.ledger.test_build import *; print(BUILD, digest(500))"
-    environment = os.environ | {"DWELL_REFERENCE": reference, "PYTHONPATH": os.pathsep.join(sys.path)}
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True, check=True
-    )
-    build, answer = done.stdout.split()
-    assert build == ("reference" if reference == "1" else "compiled")
-    assert answer == digest(500)
+def test_the_tests_run_on_the_build_they_name(build: dict[str, ModuleType], request: pytest.FixtureRequest) -> None:
+    is_readable = request.node.callspec.params["build"] == "readable"
+    assert {str(module.__file__).endswith(".py") for module in build.values()} == {is_readable}
+    assert inspect.isfunction(replay) == is_readable
+    assert inspect.isfunction(Ledger.record) == is_readable
 
 
-def test_the_modules_come_from_the_build_that_is_named() -> None:
-    files = [sys.modules[f"dwell.ledger.{name}"].__file__ or "" for name in COMPILED]
-    assert [file.endswith(".py") for file in files] == [BUILD == "reference"] * len(COMPILED)
+def test_both_builds_give_the_same_outcomes_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = set()
+    for modules in BUILDS.values():
+        monkeypatch.setitem(globals(), "replay", modules["replay"].replay)
+        digests.add(digest(500))
+    assert len(digests) == 1
+
+
+def test_the_environment_chooses_the_build() -> None:
+    environment = os.environ | {"DWELL_REFERENCE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "from dwell import ledger; print(ledger.BUILD, type(ledger.replay).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["reference", "function"]

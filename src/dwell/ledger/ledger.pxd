@@ -17,8 +17,7 @@ cdef class Ledger:
     cdef bint _is_system
     cdef Mutex _mutex
     cdef public Waking _waking
-    cdef object _timer
-    cdef object _alarm
+    cdef object _bell
     cdef object _reaper
     cdef long long _alarm_ms
     cdef long long _max_open
@@ -31,7 +30,8 @@ cdef class Ledger:
     cdef long long _enter(self, bint even_closed) except? -1
     @cython.locals(settled=list, awaited=list, operation=Operation)
     cdef _leave(self)
-    cdef _set_alarm(self)
+    cdef _look(self)
+    cdef _wake_reaper(self)
     cpdef bint _add_waiter(self, Operation operation, waiter) except -1
     cpdef _remove_waiter(self, Operation operation, waiter)
     cpdef bint _cancel(self, Operation operation) except -1

@@ -1,5 +1,5 @@
 # cython: annotation_typing=False, nonecheck=True
-"""The live ledger: the engine under one lock, a clock for its time, a timer for its deadlines."""
+"""The live ledger: the engine under one lock, a clock for its time, a thread that expires what is due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from dwell.ledger.reason import BEFORE_ALL, MAX_MS
 from dwell.ledger.statistics import LedgerStatistics
 from dwell.ledger.ticket import Ticket, make_ticket
 from dwell.ledger.wake import Waking
-from dwell.timer import InlineExecutor, SystemTimer, TimerTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +28,13 @@ if TYPE_CHECKING:
 
 NEVER = MAX_MS + 1
 
-# How long the reaper sleeps at most before it looks whether it shall end.
+# How long the reaper sleeps at most. An idle ledger forgets old keys and op_ids this often, and a clock that a test
+# moves is read this often.
 POLL_MS = 200
+
+# How long the reaper waits after the clock or a callback has raised, before it tries again. Doubled each time, up to
+# POLL_MS.
+RETRY_MS = 1
 
 # An hour: a level is small, and one that was forgotten lets a wait for it expire.
 KEY_RETENTION_MS = 3_600_000
@@ -77,10 +81,12 @@ class Ledger:
         self._engine = Engine(key_retention_ms, op_retention_ms)
         self._mutex = Mutex()
         self._waking = Waking(on_error)
-        self._timer = SystemTimer(name, clock=self._clock, executor=InlineExecutor(), on_error=on_error)
-        self._alarm = TimerTask(1, self._ring)
-        # The deadline it is set for; without a reaper one that is never early enough to set another.
+        # The deadline the reaper sleeps for; an earlier one wakes it. Without a reaper, or once it is woken, no
+        # deadline is earlier.
         self._alarm_ms = NEVER if reaper else BEFORE_ALL
+        # Locked while nothing wakes the reaper. Only released under the ledger's lock.
+        self._bell = threading.Lock()
+        self._bell.acquire()
         self._closed = False
         self._reaper = threading.Thread(target=self._reap, name=f"dwell-{name}", daemon=True) if reaper else None
         if self._reaper is not None:
@@ -111,7 +117,7 @@ class Ledger:
             operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
             if engine.deadlines.has_up_to(self._alarm_ms - 1):
-                self._set_alarm()
+                self._wake_reaper()
         finally:
             self._leave()
         return make_ticket(self, operation)
@@ -181,33 +187,35 @@ class Ledger:
             self._leave()
         return expired
 
-    def _ring(self) -> None:
-        """The alarm: what is overdue expires on entering; set it again."""
+    def _reap(self) -> None:
+        retry_ms = RETRY_MS
+        while not self._closed:
+            try:
+                sleep_ms = self._look()
+                retry_ms = RETRY_MS
+            except BaseException as error:
+                # Of the clock, or an exit by a callback. The waits of everybody else go on.
+                self._waking.report(error, self)
+                sleep_ms = retry_ms
+                retry_ms = min(2 * retry_ms, POLL_MS)
+            self._bell.acquire(timeout=min(sleep_ms, POLL_MS) / 1000)
+
+    def _look(self) -> int:
+        """Expire what is due and forget what has had its time. Returns how long the next deadline is away."""
         self._enter(True)
         try:
-            self._alarm_ms = NEVER
-            if len(self._engine.deadlines) and not self._closed:
-                self._set_alarm()
+            engine = self._engine
+            self._alarm_ms = engine.deadlines.first_rank() if len(engine.deadlines) else NEVER
+            # One millisecond after the deadline, whose events still count.
+            return self._alarm_ms + 1 - engine.now_ms
         finally:
             self._leave()
 
-    def _set_alarm(self) -> None:
-        """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
-        deadline_ms = self._engine.deadlines.first_rank()
-        # One millisecond after the deadline, whose events still count.
-        wait_ms = deadline_ms + 1 - instant.now_ms(self._clock, self._is_system)
-        self._timer.reschedule(self._alarm, max(1, wait_ms))
-        self._alarm_ms = deadline_ms
-
-    def _reap(self) -> None:
-        while not self._closed:
-            self._timer.advance_clock(POLL_MS)
-            self._waking.call(self._look)
-
-    def _look(self) -> None:
-        """Move on to now, so that an idle ledger forgets what has had its time."""
-        self._enter(True)
-        self._leave()
+    def _wake_reaper(self) -> None:
+        """Under the lock."""
+        self._alarm_ms = BEFORE_ALL
+        if self._bell.locked():
+            self._bell.release()
 
     # -- life
 
@@ -226,11 +234,14 @@ class Ledger:
         if policy not in ("leave", "expire", "cancel"):
             raise InvalidArgument(f"policy must be 'leave', 'expire' or 'cancel', not {policy!r}")
         engine = self._engine
-        self._enter(True)
+        # A clock that raises must not keep the ledger open; then the time is that of the call before.
+        self._waking.call(self._advance_to_now)
+        self._mutex.acquire()
         try:
             if self._closed:
                 return
             self._closed = True
+            self._wake_reaper()
             if policy == "expire":
                 engine.expire(MAX_MS)
             elif policy == "cancel":
@@ -238,9 +249,12 @@ class Ledger:
                     engine.cancel(operation)
         finally:
             self._leave()
-        self._timer.close()
         if self._reaper is not None and self._reaper is not threading.current_thread():
             self._reaper.join()
+
+    def _advance_to_now(self) -> None:
+        self._enter(True)
+        self._leave()
 
     def __enter__(self) -> Self:
         return self
@@ -271,19 +285,17 @@ class Ledger:
 
     def _leave(self) -> None:
         """Give the lock back, then tell those who wait for what was settled under it."""
-        # An exception may have left some ripe.
-        self._engine.settle()
-        settled = self._engine.settled
         awaited = None
-        if settled:
-            for operation in settled:
-                if operation.waiters is not None:
-                    if awaited is None:
-                        awaited = []
-                    awaited.append(operation)
-            self._engine.settled = []
-        self._mutex.release()
-        if awaited is not None:
+        try:
+            # An exception may have left some ripe.
+            self._engine.settle()
+            settled = self._engine.settled
+            if settled:
+                awaited = [operation for operation in settled if operation.waiters is not None]
+                self._engine.settled = []
+        finally:
+            self._mutex.release()
+        if awaited:
             self._waking.tell(awaited)
 
     # -- for tickets

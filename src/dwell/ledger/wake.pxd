@@ -13,6 +13,7 @@ cdef class Waking:
     cpdef tell(self, list awaited)
     cdef _call_all(self, list calls)
     cpdef call(self, callback)
+    cpdef report(self, error, source)
 
 
 cdef _wake(dict awaiting)

@@ -68,10 +68,14 @@ class Waking:
         try:
             callback()
         except Exception as error:
-            try:
-                self._on_error(error, callback)
-            except Exception as second:
-                log_error(second, self._on_error)
+            self.report(error, callback)
+
+    def report(self, error: BaseException, source: object) -> None:
+        """Call the error handler and survive it."""
+        try:
+            self._on_error(error, source)
+        except Exception as second:
+            log_error(second, self._on_error)
 
 
 def _wake(awaiting: dict[asyncio.AbstractEventLoop | None, list[Awaiting]]) -> None:
