@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,35 +10,19 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dwell.cli import session
 from dwell.cli.inputs import Input, Inputs
 from dwell.cli.stream_summary import _consumed
 from tests.spark.conftest import spark  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from tests.cli.conftest import Ran, Shop
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    @contextmanager
-    def shared(args: object, *, stream: bool = False) -> Iterator[SparkSession]:
-        own = spark.newSession()
-        for name, value in session.TIMES.items():
-            own.conf.set(name, value)
-        own.conf.set("spark.sql.shuffle.partitions", "1" if stream else "2")
-        if stream:
-            own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
-        yield own
-
-    monkeypatch.setattr(session, "session", shared)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("shared_session")]
 
 
 def test_spark_and_memory_write_the_same_outcomes(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
