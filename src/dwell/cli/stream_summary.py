@@ -48,7 +48,7 @@ def sum_up(spark: SparkSession, args: argparse.Namespace, inputs: Inputs, files:
         with whole_or_nothing(files, f"{args.out}/rejected", overwrite=True) as partial:
             write_rejected(settled.drop("batch"), partial)
     summary = Summary(
-        engine=f"spark {spark.version}, {args.master}, stream",
+        engine=f"spark {spark.version}, {spark.sparkContext.master}, stream",
         out=args.out,
         is_checked=consumed is not None,
         **{name: counts[name] for name in ("operations", "repeats", *KINDS)},

@@ -68,7 +68,7 @@ def with_corrupt(schema: T.StructType) -> T.StructType:
 
 
 def sound_lines(frame: DataFrame, schema: T.StructType) -> DataFrame:
-    """The columns of `schema`. Of a line that is no JSON all are null but `_corrupt_record`; Spark keeps half of them."""
+    """The columns of `schema`. Of a line that is no JSON all but `_corrupt_record` are null: Spark keeps some."""
     is_sound = F.col(_quoted(CORRUPT)).isNull()
     return frame.select(
         *(

@@ -45,7 +45,7 @@ def settle_tables(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
             ledger = identity(operations, written).collect()[0]
             events_in, events_set_aside = events.count(), set_aside(events).count()
         summary = Summary(
-            engine=f"spark {spark.version}, {args.master}",
+            engine=f"spark {spark.version}, {spark.sparkContext.master}",
             out=args.out,
             **{name: ledger[name] for name in ("operations", "repeats", "completed", "expired", "rejected", "pending")},
             events=events_in,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-from json.decoder import scanstring
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -177,7 +176,7 @@ def _object(line: str, at: int) -> tuple[dict[str, _Value | None], int]:
     while True:
         if not line.startswith('"', at):
             raise ValueError(line)
-        name, at = scanstring(line, at + 1, True)
+        name, at = _DECODER.raw_decode(line, at)
         at = _skip(line, at)
         if not line.startswith(":", at):
             raise ValueError(line)
