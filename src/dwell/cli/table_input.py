@@ -37,14 +37,23 @@ def read_tables(spark: SparkSession, inputs: Inputs) -> tuple[DataFrame, DataFra
 def _read(spark: SparkSession, source: Input) -> DataFrame:
     if source.format == "table":
         return shaped(spark, spark.table(source.path), source)
+    return read_files(spark, source, places(source))
+
+
+def read_files(spark: SparkSession, source: Input, paths: list[str]) -> DataFrame:
     reader = spark.read.format(source.format).options(**reader_options(source))
-    if source.format == "json" and source.sql is None:
-        schema = json_schema(spark, source)
-        return sound_lines(reader.schema(with_corrupt(schema)).load(source.path), schema)
-    return shaped(spark, reader.load(*places(source)), source)
+    if is_json_as_text(source):
+        schema = json_schema(spark, source, paths)
+        return sound_lines(reader.schema(with_corrupt(schema)).load(paths), schema)
+    return shaped(spark, reader.load(paths) if paths else reader.load(), source)
 
 
-def json_schema(spark: SparkSession, source: Input) -> T.StructType:
+def is_json_as_text(source: Input) -> bool:
+    """Whether our columns are read as text. A query on the command line gets the types that Spark finds."""
+    return source.format == "json" and source.sql is None
+
+
+def json_schema(spark: SparkSession, source: Input, paths: list[str]) -> T.StructType:
     """The columns of JSON lines, ours as text: Spark's own guess fails where one line has a number and one has text.
 
     Of names that differ in case only, Spark can hold one: ours, or else the first.
@@ -52,7 +61,7 @@ def json_schema(spark: SparkSession, source: Input) -> T.StructType:
     was = spark.conf.get("spark.sql.caseSensitive")
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
-        found = spark.read.format("json").options(**reader_options(source)).load(source.path).schema
+        found = spark.read.format("json").options(**reader_options(source)).load(paths).schema
     finally:
         spark.conf.set("spark.sql.caseSensitive", str(was))
     ours = {source.columns.get(name, name) for name in source.wanted}

@@ -183,7 +183,7 @@ def _object(line: str, at: int) -> tuple[dict[str, _Value | None], int]:
         at = _skip(line, at + 1)
         value, end = _DECODER.raw_decode(line, at)
         if name in found:
-            raise Problem(f"a line names the column {name!r} twice: {line}")
+            raise Problem(f"the column {name!r} comes twice in one row: rename one of the two")
         if value is None:
             found[name] = None
         elif isinstance(value, str) and not isinstance(value, Number):
