@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from dwell.timer import compiled, reference
+from tests.skipped import pytest_sessionfinish  # noqa: F401  (a hook)
 
 # Whatever Spark opens, here and in the programs that tests start, it opens on loopback.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
