@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 # The column Spark makes of the names of the directories.
 BATCH = "batch"
 
+# From one micro-batch to the next, if it takes no longer.
+INTERVAL = "1 second"
+
 # Where a micro-batch is written until it is whole. Readers of Parquet pass over names that begin with an underscore.
 PARTIAL = "_partial"
 
@@ -60,7 +63,9 @@ def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
     listener = FiguresListener(tell)
     spark.streams.addListener(listener)
     try:
-        query = (writer.trigger(availableNow=True) if args.once else writer).start()
+        # There is always another micro-batch, for the time that passes: without an interval they would not pause.
+        writer = writer.trigger(availableNow=True) if args.once else writer.trigger(processingTime=INTERVAL)
+        query = writer.start()
         print(f"settling {'all that is there' if args.once else 'what arrives, Ctrl-C ends it'}", file=sys.stderr)
         _await(query, args.for_ms)
         tell.end()
