@@ -210,6 +210,11 @@ class Host:
 
         self.schedule_real(PAUSED_LOOK_MS, look)
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether anybody waits for anything: a client in a purgatory, or a condition from outside."""
+        return bool(self.parked or self._conditions)
+
     # The agenda
 
     def _drain(self) -> None:
