@@ -12,8 +12,8 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex
 
 from dwell.clock import Clock, SystemClock
-from dwell.errors import ErrorHandler, log_error
-from dwell.timer.delay import at_least
+from dwell.errors import ErrorHandler, log_error, report
+from dwell.number import at_least
 from dwell.timer.executor import InlineExecutor, Worker
 from dwell.timer.task import TimerTask
 
@@ -151,7 +151,4 @@ class Driver(Base):
                 return
 
     def _report(self, error: BaseException, source: object) -> None:
-        try:
-            self._on_error(error, source)
-        except Exception as second:
-            log_error(second, self._on_error)
+        report(self._on_error, error, source)
