@@ -62,8 +62,8 @@ class Driver(Base):
         """Wait up to `timeout_ms` for a bucket to expire, then hand over all that is due. False if nothing expired."""
         if timeout_ms != 0:
             timeout_ms = at_least("timeout_ms", timeout_ms, 0)
-            # What an interrupt left over is due already.
-            if not self._due:
+            # What an interrupt left over is due already. The timer's own thread takes what is due by itself.
+            if self._worker is not None or not self._due:
                 self._wait(timeout_ms)
         advanced = self._advance()
         if self._due:
