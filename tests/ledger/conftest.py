@@ -38,7 +38,7 @@ def readable_modules() -> dict[str, ModuleType]:
             setattr(dwell.ledger, name, names[name])
 
 
-BUILDS = {"readable": modules()} if BUILD == "reference" else {"readable": readable_modules(), "compiled": modules()}
+BUILDS = {"readable": modules()} if BUILD == "readable" else {"readable": readable_modules(), "compiled": modules()}
 
 
 @pytest.fixture(params=BUILDS, autouse=True)

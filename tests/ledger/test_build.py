@@ -46,4 +46,4 @@ def test_the_environment_chooses_the_build() -> None:
     environment = os.environ | {"DWELL_REFERENCE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     code = "from dwell import ledger; print(ledger.BUILD, type(ledger.replay).__name__)"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["reference", "function"]
+    assert done.stdout.split() == ["readable", "function"]
