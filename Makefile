@@ -37,7 +37,10 @@ test: java ## all tests but the slow ones
 	$(BIN)/pytest
 
 test-slow: java ## the slow tests too
-	$(BIN)/pytest -m 'slow or not slow'
+	$(BIN)/pytest -m 'not maven'
+
+oracle: java ## the broker beside Apache Kafka, whose jars come from Maven
+	$(BIN)/pytest -m maven tests/broker
 
 check: setup ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff format --check .
@@ -57,4 +60,4 @@ clean: ## remove .venv and what was built
 	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src -name '*.so' -delete -o -name '*.c' -delete
 
-.PHONY: help setup java run test test-slow check bench docs clean
+.PHONY: help setup java run test test-slow oracle check bench docs clean

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.builds import Build, load_build
+from tests.skipped import pytest_sessionfinish  # noqa: F401  (a hook)
 
 # Whatever Spark opens, here and in the programs that tests start, it opens on loopback.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

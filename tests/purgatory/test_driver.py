@@ -195,6 +195,82 @@ def test_cancelling_in_the_purgatory_cancels_the_wait(build: ModuleType) -> None
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+def test_an_awaited_operation_that_is_cancelled_by_key_counts_once(build: ModuleType, keys: list[str]) -> None:
+    async def main() -> None:
+        with build.Purgatory("awaited") as purgatory:
+            operation = probe_class(build)(60_000)
+            waiting = asyncio.create_task(purgatory.wait(operation, keys))
+            await asyncio.sleep(0)
+            assert purgatory.cancel_for_key("a") == [operation]
+            await asyncio.wait([waiting])
+            assert waiting.cancelled()
+            assert purgatory.statistics().cancelled == 1
+            operation.ready = True
+            assert purgatory.check_and_complete("b") == 0, "who awaited it is gone, so no other key completes it"
+
+    asyncio.run(main())
+
+
+def test_awaiting_an_operation_that_has_its_outcome_returns_that_outcome(build: ModuleType) -> None:
+    async def main() -> None:
+        with build.Purgatory("awaited") as purgatory:
+            expired, completed = probe_class(build)(0), probe_class(build)(60_000)
+            assert await purgatory.wait(expired, ["k"]) is False
+            assert await purgatory.wait(expired, ["k"]) is False
+            completed.force_complete()
+            assert await purgatory.wait(completed, ["k"]) is True
+            by_hand = probe_class(build)(60_000)
+            by_hand.run()
+            assert await purgatory.wait(by_hand, ["k"]) is False
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("expire", [False, True])
+def test_awaiting_an_operation_whose_callbacks_run_returns_after_them(build: ModuleType, expire: bool) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    class Slow(probe_class(build)):  # type: ignore[misc]
+        def on_complete(self) -> None:
+            inside.set()
+            go.wait(10)
+            super().on_complete()
+
+    async def main() -> None:
+        with build.Purgatory("awaited") as purgatory:
+            operation = Slow(60_000)
+            thread = threading.Thread(target=operation.run if expire else operation.force_complete)
+            thread.start()
+            await asyncio.to_thread(inside.wait, 10)
+            assert operation.is_completed
+            waiting = asyncio.create_task(purgatory.wait(operation, ["k"]))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            go.set()
+            assert await asyncio.wait_for(waiting, 10) is not expire
+            assert operation.log == (["complete", "expire"] if expire else ["complete"])
+            thread.join(10)
+
+    asyncio.run(main())
+
+
+def test_an_awaited_operation_whose_callback_is_interrupted_does_not_keep_its_waiter(build: ModuleType) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        with build.Purgatory("awaited") as purgatory:
+            operation = probe_class(build)(60_000, then=interrupt)
+            waiting = asyncio.create_task(purgatory.wait(operation, ["k"]))
+            await asyncio.sleep(0)
+            with pytest.raises(KeyboardInterrupt):
+                operation.force_complete()
+            assert await asyncio.wait_for(waiting, 10) is True
+
+    asyncio.run(main())
+
+
 def test_one_operation_is_awaited_by_one(build: ModuleType) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:

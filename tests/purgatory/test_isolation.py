@@ -1,4 +1,4 @@
-"""Points 27 and 28: one operation's exception harms no other, and what a callback sets off is queued, not recursed."""
+"""One operation's exception harms no other, and what a callback sets off is queued, not recursed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points 16 to 19 of Kafka's behaviour: an operation by itself."""
+"""An operation by itself: completed once, under its lock, by whoever comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points 20 to 26 of Kafka's behaviour: watching, checking, expiring, purging, cancelling."""
+"""A purgatory as Kafka has it: watching, checking, expiring, purging, cancelling, counting."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.purgatory.reference import Purgatory
 from dwell.testing import ManualClock
+from dwell.timer import InlineExecutor
 from tests.purgatory.operation import probe_class
 
 # Watching
@@ -83,6 +84,101 @@ def test_what_is_completed_while_its_timer_is_added_has_its_timer_cancelled(
         assert purgatory.try_complete_else_watch(operation, ["a"]) is False
         assert operation.is_completed
         assert timer.size == 0
+
+
+def test_an_operation_that_completed_in_its_first_try_is_not_tried_again(
+    build: ModuleType, purgatory: Purgatory
+) -> None:
+    class Modest(probe_class(build)):  # type: ignore[misc]
+        def try_complete(self) -> bool:
+            self.tries += 1
+            self.force_complete()
+            return False
+
+    operation = Modest()
+    assert purgatory.try_complete_else_watch(operation, ["a"]) is False
+    assert (operation.tries, operation.log) == (1, ["complete"])
+    assert purgatory.watched == purgatory.num_delayed == 0
+
+
+def test_an_operation_that_completes_while_its_keys_are_being_watched_is_not_tried_again(
+    build: ModuleType, purgatory: Purgatory
+) -> None:
+    """A key's `__eq__` is user code: here it completes the operation, as another thread might at that moment."""
+    operation = probe_class(build)()
+
+    class Key:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            operation.force_complete()
+            return self is other
+
+    first, second = Key(1), Key(2)
+    waiting = probe_class(build)()
+    purgatory.try_complete_else_watch(waiting, [first])
+    assert purgatory.try_complete_else_watch(operation, [second]) is False
+    assert (operation.tries, operation.log) == (1, ["complete"])
+    assert purgatory.num_delayed == 1
+
+
+def test_an_operation_whose_key_fails_to_compare_is_left_nowhere(
+    build: ModuleType, purgatory: Purgatory, clock: ManualClock
+) -> None:
+    class Key:
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            raise LookupError("no comparison")
+
+    waiting, operation = probe_class(build)(), probe_class(build)(100)
+    reference = weakref.ref(operation)
+    key = Key()
+    purgatory.try_complete_else_watch(waiting, [key])
+    purgatory.try_complete_else_watch(operation, ["before"])
+    with pytest.raises(LookupError):
+        purgatory.try_complete_else_watch(operation, ["a", Key(), "b"])
+    assert purgatory.num_delayed == 1, "its clock stands too"
+    operation.ready = True
+    for name in ("before", "a", "b"):
+        assert purgatory.check_and_complete(name) == 0
+    assert purgatory.watched == 1
+    assert operation.log == []
+    del operation
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_key_may_use_the_purgatory_while_it_is_compared(build: ModuleType, purgatory: Purgatory) -> None:
+    """The shard's lock is held meanwhile: it must be re-entrant, and a list that came up meanwhile must not be lost."""
+    nested: list[Any] = []
+
+    class Key:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            if busy:
+                busy.pop()
+                nested.append(probe_class(build)())
+                purgatory.try_complete_else_watch(nested[0], [Key("new")])
+            return isinstance(other, Key) and self.name == other.name
+
+    busy: list[bool] = []
+    first, second = probe_class(build)(), probe_class(build)()
+    purgatory.try_complete_else_watch(first, [Key("old")])
+    busy.append(True)
+    purgatory.try_complete_else_watch(second, [Key("new")])
+    nested[0].ready = second.ready = True
+    assert purgatory.check_and_complete(Key("new")) == 2
 
 
 def test_watching_needs_a_key(build: ModuleType, purgatory: Purgatory) -> None:
@@ -364,6 +460,22 @@ def test_cancelling_one_operation_takes_it_off_all_its_keys(build: ModuleType, p
     assert reference() is None
 
 
+@pytest.mark.parametrize("then", ["key", "operation"])
+def test_an_operation_that_is_cancelled_again_counts_once(build: ModuleType, purgatory: Purgatory, then: str) -> None:
+    operation = probe_class(build)()
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    assert purgatory.cancel_for_key("a") == [operation]
+    assert purgatory.statistics().cancelled == 1
+    if then == "key":
+        assert purgatory.cancel_for_key("b") == [operation]
+    else:
+        assert purgatory.cancel(operation) is True
+    assert purgatory.statistics().cancelled == 1
+    purgatory.try_complete_else_watch(operation, ["a"])
+    assert purgatory.cancel(operation) is True
+    assert purgatory.statistics().cancelled == 2, "it was let in anew"
+
+
 # Closing
 
 
@@ -382,6 +494,23 @@ def test_closing_leaves_what_waits_to_its_keys(build: ModuleType, purgatory: Pur
     assert not any(operation.is_completed for operation in operations)
     operations[0].ready = True
     assert purgatory.check_and_complete("b") == 1
+
+
+def test_closing_stops_the_clocks_on_a_timer_that_was_passed_in(build: ModuleType, clock: ManualClock) -> None:
+    with build.Purgatory._make_timer("shared", clock=clock, executor=InlineExecutor()) as timer:
+        purgatory = build.Purgatory("one", timer=timer, reaper=False)
+        operations = wait_for_three(build, purgatory)
+        with build.Purgatory("two", timer=timer, reaper=False) as other:
+            neighbour = probe_class(build)(1000)
+            other.try_complete_else_watch(neighbour, ["a"])
+            assert purgatory.close() == []
+            clock.advance(10_000)
+            timer.advance_clock(0)
+            assert neighbour.log == ["complete", "expire"]
+        assert not any(operation.is_completed for operation in operations)
+        assert (timer.size, purgatory.statistics().cancelled) == (0, 0)
+        operations[0].ready = True
+        assert purgatory.check_and_complete("b") == 1
 
 
 def test_closing_can_expire_what_waits(build: ModuleType, purgatory: Purgatory) -> None:

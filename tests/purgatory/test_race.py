@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import pytest
 
 from dwell.errors import Closed
+from dwell.testing import ManualClock
+from dwell.timer import InlineExecutor
 
 
 @pytest.fixture(autouse=True)
@@ -295,3 +299,40 @@ def test_a_signal_interrupts_the_wait_for_an_operations_lock_and_leaves_it_usabl
     holder.join(30)
     assert operation.force_complete() is True
     race(operation.safe_try_complete, operation.force_complete)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_time_runs_out_after_a_purgatory_on_a_foreign_timer_was_closed(build: ModuleType, seed: int) -> None:
+    for _ in range(10):
+        clock = ManualClock()
+        with build.Purgatory._make_timer("shared", clock=clock, executor=InlineExecutor()) as timer:
+            purgatory = build.Purgatory("race", timer=timer, reaper=False)
+            watched: list[Any] = []
+
+            def watch(purgatory: Any = purgatory, watched: list[Any] = watched) -> None:
+                for number in range(30):
+                    operation = counted_class(build)(1000)
+                    with suppress(Closed):
+                        purgatory.try_complete_else_watch(operation, [number % (seed + 1), "all"])
+                    watched.append(operation)
+
+            race(watch, watch, purgatory.close)
+            clock.advance(10_000)
+            timer.advance_clock(0)
+            assert (timer.size, sum(operation.completions for operation in watched)) == (0, 0)
+
+
+def test_an_operation_that_is_awaited_while_it_completes_never_keeps_its_waiter(build: ModuleType) -> None:
+    async def main() -> None:
+        with build.Purgatory("race", reaper=False) as purgatory:
+            for number in range(200):
+                operation = counted_class(build)(60_000)
+                complete = operation.run if number % 2 else operation.force_complete
+                thread = threading.Thread(target=complete)
+                thread.start()
+                outcome = await asyncio.wait_for(purgatory.wait(operation, ["k"]), 30)
+                assert outcome is (number % 2 == 0)
+                assert (operation.completions, operation.expirations) == (1, number % 2)
+                thread.join(30)
+
+    asyncio.run(main())

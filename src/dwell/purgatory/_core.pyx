@@ -149,7 +149,11 @@ cdef class DelayedOperation(TimerTask):
     cdef int64_t started_ms
     cdef Lock lock
     cdef bint completed
-    cdef public bint _observed
+    # Whether the purgatory has counted it as cancelled since it was last let in.
+    cdef bint cancel_counted
+    # Known once its callbacks have returned; then the observer, if there is one, is told.
+    cdef readonly object _outcome
+    cdef public object _observer
 
     def __init__(self, delay_ms, lock=None):
         init_task(self, delay_ms)
@@ -229,9 +233,10 @@ cdef bint safe_try(DelayedOperation self, PurgatoryCore purgatory, keys) except 
         try:
             if not self.completed:
                 done = attempt(self)
-                if purgatory is not None and not done:
+                # A try that returns False may have completed it, and so may anyone while it is being watched.
+                if purgatory is not None and not done and not self.completed:
                     watch_keys_of(purgatory, self, keys)
-                    done = attempt(self)
+                    done = not self.completed and attempt(self)
         finally:
             give(self)
     finally:
@@ -250,13 +255,17 @@ cdef inline bint attempt(DelayedOperation self) except -1:
 
 cdef bint complete(DelayedOperation self, bint expired) except -1:
     global dwell_busy_with
+    cdef bint claimed = False
     if self.completed:
         return False
     if dwell_busy_with is <void *> self:
         # Inside its own try_complete, with the lock held.
         claim(self, expired)
-        call_on_complete(self)
-        settled(self, expired)
+        try:
+            call_on_complete(self)
+            call_on_expiration(self, expired)
+        finally:
+            settle(self, expired)
     elif dwell_busy_with is NULL:
         dwell_busy_with = <void *> self
         try:
@@ -265,11 +274,14 @@ cdef bint complete(DelayedOperation self, bint expired) except -1:
                 if self.completed:
                     return False
                 claim(self, expired)
+                claimed = True
                 call_on_complete(self)
             finally:
                 give(self)
-            settled(self, expired)
+            call_on_expiration(self, expired)
         finally:
+            if claimed:
+                settle(self, expired)
             leave()
     else:
         # Inside a callback of another operation, whose lock is held: waiting for this one's could be a deadlock.
@@ -287,8 +299,9 @@ cdef int finish(DelayedOperation self, bint expired) except -1:
             call_on_complete(self)
         finally:
             give(self)
-        settled(self, expired)
+        call_on_expiration(self, expired)
     finally:
+        settle(self, expired)
         leave()
     return 0
 
@@ -312,17 +325,32 @@ cdef inline int call_on_complete(DelayedOperation self) except -1:
     return 0
 
 
-cdef inline int settled(DelayedOperation self, bint expired) except -1:
+cdef inline int call_on_expiration(DelayedOperation self, bint expired) except -1:
     if expired:
         try:
             self.on_expiration()
         except Exception as error:
             report(self, error)
-    if self._observed:
-        purgatory = home_of(self)
-        if purgatory is not None:
-            purgatory._tell_observer(self, "expired" if expired else "completed")
+    return 0
+
+
+cdef inline int settle(DelayedOperation self, bint expired) except -1:
+    """The callbacks have returned, or were interrupted: there is an outcome, and nobody waits for it longer."""
+    self._outcome = "expired" if expired else "completed"
+    if self._observer is not None:
+        tell_observer(self, self._outcome)
     self.home = None
+    return 0
+
+
+cdef int tell_observer(DelayedOperation self, outcome) except -1:
+    observer = self._observer
+    self._observer = None
+    try:
+        if observer is not None:
+            observer(outcome)
+    except RuntimeError as error:  # its event loop was closed
+        report(self, error)
     return 0
 
 
@@ -479,7 +507,11 @@ cdef inline void let_others_run() noexcept:
 
 @cython.final
 cdef class Shard:
-    """One of the parts of the map: a lock, and the lists of the keys that hash to it."""
+    """One of the parts of the map: a lock, and the lists of the keys that hash to it.
+
+    The lock is held over the look-up of a key, whose `__hash__` and `__eq__` may be anybody's code, and may use the shard again:
+    every look into the map allows for a change during the last comparison.
+    """
 
     cdef dict lists
     cdef Lock lock
@@ -506,7 +538,7 @@ cdef inline int add_watch(Shard self, key, DelayedOperation operation) except -1
             watchers = WatcherList.__new__(WatcherList)
             watchers.key = key
             watchers.in_map = True
-            self.lists[key] = watchers
+            watchers = <WatcherList> self.lists.setdefault(key, watchers)
         else:
             watchers = <WatcherList> found
         # Completed or cancelled while somebody's __eq__ ran.
@@ -522,8 +554,8 @@ cdef int remove_if_empty(Shard self, WatcherList watchers) except -1:
     try:
         # It may have been taken away, and another put in its place, or have been added to again.
         if watchers.used == 0 and watchers.in_map:
-            watchers.in_map = False
             del self.lists[watchers.key]
+            watchers.in_map = False
     finally:
         release(&self.lock)
     return 0
@@ -555,7 +587,7 @@ cdef list living(WatcherList self):
 # Purgatory
 
 cdef class PurgatoryCore:
-    """Lock order: an operation's lock, then a shard's. No user code runs under the latter, but for a key's hash and equality."""
+    """Lock order: an operation's lock, then a shard's. Of user code only `__eq__` and `__hash__` of keys run under the latter."""
 
     cdef readonly str name
     cdef readonly object timer, clock
@@ -607,11 +639,9 @@ cdef class PurgatoryCore:
         if self._closed:
             raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
         if waiting.completed:
-            # By somebody who did not know of this purgatory, nor of who waits for the outcome here.
-            if waiting._observed:
-                self._tell_observer(waiting, "completed")
             return False
         waiting.home = <Home> self.home
+        waiting.cancel_counted = False
         if safe_try(waiting, self, keys):
             return True
         if not waiting.completed:
@@ -732,17 +762,22 @@ cdef class PurgatoryCore:
                     taken[id(operation)] = operation
         return list(taken.values())
 
+    def _stop_clocks(self):
+        """Take everything that waits out of the timer, but not off its keys."""
+        cdef WatcherList watchers
+        for watchers in self._lists():
+            for operation in living(watchers):
+                cancel_task(<DelayedOperation> operation)
+
     def _cancelled_one(self, DelayedOperation operation not None):
         cancel_task(operation)
-        self.cancelled += 1
-        if operation._observed:
-            self._tell_observer(operation, "cancelled")
+        # By each of its keys, and once more by itself: it is one operation.
+        self.cancelled += not operation.cancel_counted
+        operation.cancel_counted = True
+        tell_observer(operation, "cancelled")
 
     def _report(self, error, source):
         """User code raised; the driver tells the handler."""
-
-    def _tell_observer(self, operation, outcome):
-        """An observed operation has its outcome; the driver tells who waits for it."""
 
     def _lists(self):
         cdef Shard shard
@@ -827,8 +862,9 @@ cdef int watch_keys_of(PurgatoryCore self, DelayedOperation operation, keys) exc
             if operation.completed:
                 break
             add_watch(shard_of(self, key), key, operation)
-    except BaseException:
+    except BaseException:  # the `__eq__` of a key
         unwatch(operation)
+        cancel_task(operation)
         raise
     self.estimated_total += 1
     return 0
@@ -846,6 +882,7 @@ cdef int start_timer(PurgatoryCore self, DelayedOperation operation) except -1:
             self.timer.add(operation)
     except BaseException:
         unwatch(operation)
+        cancel_task(operation)
         raise
     if operation.completed:
         cancel_task(operation)

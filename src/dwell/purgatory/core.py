@@ -12,7 +12,7 @@ from dwell.clock import Clock
 from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.purgatory.action_queue import ACTIONS
 from dwell.purgatory.operation import DelayedOperation
-from dwell.purgatory.statistic import Outcome, PurgatoryStatistics, place_of
+from dwell.purgatory.statistic import PurgatoryStatistics, place_of
 from dwell.purgatory.watcher_list import Shard, Watch
 from dwell.timer import LATENESS_BOUNDS_MS, Timer
 
@@ -24,7 +24,11 @@ SHARD_SHIFT = 55
 
 
 class PurgatoryCore:
-    """Lock order: an operation's lock, then a shard's, then the timer's. No user code runs under the last two."""
+    """Lock order: an operation's lock, then a shard's, then the timer's.
+
+    Callbacks run under the operation's lock only. Under a shard's lock runs what a look into a dictionary may run: the
+    `__eq__` and `__hash__` of keys.
+    """
 
     def __init__(self, name: str, timer: Timer, clock: Clock, purge_interval: int) -> None:
         self.name = name
@@ -59,11 +63,9 @@ class PurgatoryCore:
         if self._closed:
             raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
         if operation._completed:
-            # By somebody who did not know of this purgatory, nor of who waits for the outcome here.
-            if operation._observed:
-                self._tell_observer(operation, "completed")
             return False
         operation._purgatory = self
+        operation._cancel_counted = False
         if operation._safe_try_complete_or_else(lambda: self._watch(operation, keys)):
             return True
         if not operation._completed:
@@ -148,6 +150,12 @@ class PurgatoryCore:
         taken = {id(operation): operation for shard in self._shards for operation in shard.take_all()}
         return list(taken.values())
 
+    def _stop_clocks(self) -> None:
+        """Take everything that waits out of the timer, but not off its keys."""
+        for shard in self._shards:
+            for operation in shard.operations():
+                operation.cancel()
+
     # Called by operations
 
     def _count_settled(self, operation: DelayedOperation, expired: bool) -> None:
@@ -168,9 +176,6 @@ class PurgatoryCore:
     def _report(self, error: BaseException, source: object) -> None:
         """User code raised; the driver tells the handler."""
 
-    def _tell_observer(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        """An observed operation has its outcome; the driver tells who waits for it."""
-
     # Inside
 
     def _shard(self, key: Hashable) -> Shard:
@@ -181,10 +186,14 @@ class PurgatoryCore:
         watch = operation._watch
         if watch is None:
             watch = operation._watch = Watch(operation)
-        for key in keys:
-            if operation._completed:
-                break
-            self._shard(key).watch(key, watch)
+        try:
+            for key in keys:
+                if operation._completed:
+                    break
+                self._shard(key).watch(key, watch)
+        except BaseException:  # the `__eq__` of a key
+            self._take_out(operation)
+            raise
         with self._count:
             self._estimated_total += 1
         if operation._completed:
@@ -196,7 +205,7 @@ class PurgatoryCore:
         try:
             self.timer.add(operation)
         except BaseException:
-            operation._unwatch()
+            self._take_out(operation)
             raise
         if operation._completed:
             operation.cancel()
@@ -213,12 +222,17 @@ class PurgatoryCore:
         shard.tidy(watchers)
         return completed
 
+    def _take_out(self, operation: DelayedOperation) -> None:
+        operation._unwatch()
+        operation.cancel()
+
     def _cancelled_one(self, operation: DelayedOperation) -> None:
         operation.cancel()
         with self._count:
-            self._cancelled += 1
-        if operation._observed:
-            self._tell_observer(operation, "cancelled")
+            # By each of its keys, and once more by itself: it is one operation.
+            self._cancelled += not operation._cancel_counted
+            operation._cancel_counted = True
+        operation._tell_observer("cancelled")
 
     def _check(self) -> None:
         """Assert every invariant; for tests, while nothing else runs."""

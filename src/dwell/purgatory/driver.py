@@ -52,7 +52,6 @@ class Driver(Base):
         super().__init__(name, timer, clock, purge_interval)
         # Nobody may ever call `advance` on a purgatory whose timer is driven elsewhere, by an event loop for one.
         self._purges_when_watching = not reaper and not self._owns_timer
-        self._observers: dict[int, Callable[[Outcome], None]] = {}
         self._closing = threading.Lock()
         self._stop = threading.Event()
         self._reaper = threading.Thread(target=self._reap, name=f"dwell-reaper-{name}", daemon=True) if reaper else None
@@ -71,8 +70,9 @@ class Driver(Base):
     def close(self, policy: ClosePolicy = "leave") -> list[DelayedOperation]:
         """Take no more operations and end the reaper; returns at once when called again.
 
-        What still waits is left as it is ("leave": no time runs out any more, but `check_and_complete` goes on to
-        work), expires now ("expire", in this thread), or is taken out without completing ("cancel") and returned.
+        What still waits is left to its keys ("leave": its clocks are stopped, also on a timer that was passed in, but
+        `check_and_complete` goes on to work), expires now ("expire", in this thread), or is taken out without
+        completing ("cancel") and returned. An expiry that the timer has handed to its executor before still runs.
         """
         if policy not in ("leave", "expire", "cancel"):
             raise InvalidArgument(f"policy must be 'leave', 'expire' or 'cancel', not {policy!r}")
@@ -84,7 +84,10 @@ class Driver(Base):
         if self._owns_timer:
             self.timer.close()
         self._stop_reaper()
-        waiting = [] if policy == "leave" else self._take_all()
+        if policy == "leave":
+            self._stop_clocks()
+            return []
+        waiting = self._take_all()
         for operation in waiting:
             if policy == "expire":
                 operation.run()
@@ -112,18 +115,18 @@ class Driver(Base):
             else:
                 loop.call_soon_threadsafe(settle, outcome)
 
-        if operation._observed:
+        if operation._observer is not None:
             raise InvalidArgument(f"somebody waits already for {operation!r}")
-        if operation.is_completed:
-            return True
-        operation._observed = True
-        self._observers[id(operation)] = observe
+        operation._observer = observe
         try:
-            self.try_complete_else_watch(operation, watch_keys)
+            if not operation.is_completed:
+                self.try_complete_else_watch(operation, watch_keys)
+            if operation._outcome is not None:
+                # Perhaps since before there was an observer. Otherwise its callbacks are still to return.
+                settle(operation._outcome)
             return await future
         finally:
-            operation._observed = False
-            self._observers.pop(id(operation), None)
+            operation._observer = None
             self.cancel(operation)
 
     def __enter__(self) -> Self:
@@ -162,11 +165,3 @@ class Driver(Base):
             self._on_error(error, source)
         except Exception as second:
             log_error(second, self._on_error)
-
-    def _tell_observer(self, operation: DelayedOperation, outcome: Outcome) -> None:
-        observer = self._observers.pop(id(operation), None)
-        try:
-            if observer is not None:
-                observer(outcome)
-        except RuntimeError as error:  # its event loop was closed
-            self._report(error, operation)

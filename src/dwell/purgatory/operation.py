@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, SupportsIndex
 
 from dwell.errors import InvalidArgument, log_error
 from dwell.purgatory.action_queue import ACTIONS
+from dwell.purgatory.statistic import Outcome
 from dwell.purgatory.watcher_list import Watch
 from dwell.timer.task import TimerTask
 
@@ -40,7 +41,16 @@ class DelayedOperation(TimerTask):
     that the condition reads. An exception of a callback goes to the purgatory's `on_error`.
     """
 
-    __slots__ = ("_completed", "_lock", "_observed", "_purgatory", "_started_ms", "_watch")
+    __slots__ = (
+        "_cancel_counted",
+        "_completed",
+        "_lock",
+        "_observer",
+        "_outcome",
+        "_purgatory",
+        "_started_ms",
+        "_watch",
+    )
 
     def __init__(self, delay_ms: SupportsIndex, lock: Lock | None = None) -> None:
         super().__init__(delay_ms)
@@ -48,7 +58,11 @@ class DelayedOperation(TimerTask):
             raise InvalidArgument(f"{type(self).__name__} must override try_complete()")
         self._lock: Lock = threading.RLock() if lock is None else lock
         self._completed = False
-        self._observed = False
+        # Whether the purgatory has counted it as cancelled since it was last let in.
+        self._cancel_counted = False
+        # Known once its callbacks have returned; then the observer, if there is one, is told.
+        self._outcome: Outcome | None = None
+        self._observer: Callable[[Outcome], None] | None = None
         self._purgatory: PurgatoryCore | None = None
         self._started_ms: int | None = None
         self._watch: Watch | None = None
@@ -101,10 +115,14 @@ class DelayedOperation(TimerTask):
         outermost = ACTIONS.enter(self)
         try:
             with self._lock:
+                if self._completed:
+                    return False
                 if self._try():
                     return True
-                action()
-                return self._try()
+                # A try that returns False may have completed it, and so may anyone while it is being watched.
+                if not self._completed:
+                    action()
+                return not self._completed and self._try()
         finally:
             if outermost:
                 ACTIONS.leave()
@@ -116,16 +134,23 @@ class DelayedOperation(TimerTask):
             # Inside its own try_complete, with the lock held.
             if not self._claim(expired):
                 return False
-            self._guard(self.on_complete)
-            self._settled(expired)
+            try:
+                self._guard(self.on_complete)
+                self._expire(expired)
+            finally:
+                self._settle(expired)
         elif ACTIONS.enter(self):
+            claimed = False
             try:
                 with self._lock:
-                    if not self._claim(expired):
+                    claimed = self._claim(expired)
+                    if not claimed:
                         return False
                     self._guard(self.on_complete)
-                self._settled(expired)
+                self._expire(expired)
             finally:
+                if claimed:
+                    self._settle(expired)
                 ACTIONS.leave()
         else:
             # Inside a callback of another operation, whose lock is held: waiting for this one's could be a deadlock.
@@ -140,8 +165,9 @@ class DelayedOperation(TimerTask):
         try:
             with self._lock:
                 self._guard(self.on_complete)
-            self._settled(expired)
+            self._expire(expired)
         finally:
+            self._settle(expired)
             ACTIONS.leave()
 
     def _claim(self, expired: bool) -> bool:
@@ -155,12 +181,23 @@ class DelayedOperation(TimerTask):
             self._purgatory._count_settled(self, expired)
         return True
 
-    def _settled(self, expired: bool) -> None:
+    def _expire(self, expired: bool) -> None:
         if expired:
             self._guard(self.on_expiration)
-        purgatory, self._purgatory = self._purgatory, None
-        if purgatory is not None and self._observed:
-            purgatory._tell_observer(self, "expired" if expired else "completed")
+
+    def _settle(self, expired: bool) -> None:
+        """The callbacks have returned, or were interrupted: there is an outcome, and nobody waits for it longer."""
+        self._outcome = "expired" if expired else "completed"
+        self._tell_observer(self._outcome)
+        self._purgatory = None
+
+    def _tell_observer(self, outcome: Outcome) -> None:
+        observer, self._observer = self._observer, None
+        try:
+            if observer is not None:
+                observer(outcome)
+        except RuntimeError as error:  # its event loop was closed
+            self._report(error)
 
     def _unwatch(self) -> bool:
         """Let go of the operation from the lists of all its keys; False if it was on none."""

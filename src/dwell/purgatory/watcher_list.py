@@ -57,19 +57,23 @@ class WatcherList:
 
 @final
 class Shard:
-    """A part of the map: a lock, and the lists of the keys that hash to it. No user code runs under the lock."""
+    """A part of the map: a lock, and the lists of the keys that hash to it.
+
+    No callback of an operation runs under the lock. The `__eq__` and `__hash__` of keys do, and they may be anybody's
+    code: so the lock is re-entrant, and every look into the map allows for a change during the last comparison.
+    """
 
     __slots__ = ("_lists", "_lock")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lists: dict[Hashable, WatcherList] = {}
 
     def watch(self, key: Hashable, watch: Watch) -> None:
         with self._lock:
             watchers = self._lists.get(key)
             if watchers is None:
-                watchers = self._lists[key] = WatcherList(key)
+                watchers = self._lists.setdefault(key, WatcherList(key))
             watchers.watches.append(watch)
 
     def find(self, key: Hashable) -> tuple[WatcherList, list[DelayedOperation]] | None:

@@ -24,7 +24,9 @@ def fault(*, several: bool = True) -> str:
     # `needs` is sorted by key, so nulls come first and repeats stand side by side.
     repeated = without_level = "get(needs.key, 0)"
     if several:
-        repeated = "get(filter(needs.key, (key, i) -> key = get(needs.key, i + 1)), 0)"
+        # The keys beside themselves moved by one. To look up the next key by its number would copy them all each time.
+        pairs = "zip_with(needs.key, slice(needs.key, 2, size(needs)), (key, next) -> if(key = next, key, null))"
+        repeated = f"get(filter({pairs}, key -> key is not null), 0)"
         without_level = "get(filter(needs, need -> need.level is null).key, 0)"
     rules: list[tuple[Reason, str, str | None]] = [
         (Reason.OP_ID_NULL, "op_id is null", None),
