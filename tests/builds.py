@@ -25,8 +25,7 @@ SHARED = (
     "dwell.timer.executor",
     "dwell.timer.statistic",
     "dwell.purgatory.statistic",
-    "dwell.ledger.value",
-    "dwell.ledger.reason",
+    "dwell.ledger.row",
     "dwell.ledger.statistics",
     "dwell.ledger.explanation",
 )
