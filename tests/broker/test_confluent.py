@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from dwell.broker import Cluster
 from dwell.clock import ManualClock
@@ -73,7 +74,7 @@ def test_the_example_of_the_readme(cluster: Cluster) -> None:
 def test_a_produce_gives_up(manual_clock: ManualClock) -> None:
     with Cluster(brokers=3, clock=manual_clock, topics={"orders": 1}) as cluster:
         cluster.broker(1).freeze()
-        outcome: list[KafkaError] = []
+        outcome: list[Any] = []
         client = producer(cluster, retries=0, request_timeout_ms=20_000)
         client.produce("orders", b"tea", on_delivery=lambda error, _: outcome.append(error))
         cluster.wait_for("produce")
@@ -89,7 +90,7 @@ def test_a_produce_gives_up(manual_clock: ManualClock) -> None:
 def test_acks_all_is_answered_when_the_lag_of_a_follower_is_over(manual_clock: ManualClock) -> None:
     with Cluster(brokers=3, clock=manual_clock, topics={"orders": 1}) as cluster:
         cluster.broker(1).lag(100)
-        delivered: list[int] = []
+        delivered: list[Any] = []
         client = producer(cluster)
         client.produce("orders", b"tea", on_delivery=lambda _, message: delivered.append(message.offset()))
         cluster.wait_for("produce")
@@ -149,7 +150,7 @@ def test_a_broker_is_killed_and_comes_back(cluster: Cluster) -> None:
     assert partition.leader == 0
     reader = consumer(cluster)
     reader.assign([TopicPartition("orders", 0, 0)])
-    assert [int(message.value()) for message in read(reader, 100)] == list(range(100))
+    assert [int(message.value() or b"") for message in read(reader, 100)] == list(range(100))
     reader.close()
 
 
@@ -157,7 +158,7 @@ def test_a_killed_broker_never_answers_what_waited_there(cluster: Cluster) -> No
     cluster.broker(1).freeze()
     cluster.broker(2).freeze()
     client = producer(cluster, retries=0, enable_idempotence=False)
-    errors: list[KafkaError] = []
+    errors: list[Any] = []
     client.produce("orders", b"tea", partition=0, on_delivery=lambda error, _: errors.append(error))
     waiting = cluster.wait_for("produce")
     cluster.broker(0).kill()
@@ -186,7 +187,7 @@ def test_too_few_replicas_in_sync_refuse_acks_all(cluster: Cluster) -> None:
     cluster.broker(2).kill()
     assert cluster.partition("orders", 0).isr == (0,)
     client = producer(cluster, retries=0)
-    errors: list[KafkaError] = []
+    errors: list[Any] = []
     client.produce("orders", b"tea", partition=0, on_delivery=lambda error, _: errors.append(error))
     client.flush(10)
     assert errors[0].code() == KafkaError.NOT_ENOUGH_REPLICAS
@@ -220,7 +221,7 @@ def test_creating_a_topic_waits_for_the_controller(manual_clock: ManualClock) ->
         late = admin.create_topics([NewTopic("honey", 1, 1)], operation_timeout=30)["honey"]
         cluster.wait_for("topic")
         assert [wait.kind for wait in cluster.advance(30_000)] == ["topic"]
-        with pytest.raises(Exception, match="REQUEST_TIMED_OUT|timed out"):
+        with pytest.raises(Exception, match=r"REQUEST_TIMED_OUT|timed out"):
             late.result(10)
 
 
@@ -261,7 +262,7 @@ def test_two_thousand_produces_while_followers_lag_freeze_and_die(cluster: Clust
 
     trouble = threading.Thread(target=disturb)
     trouble.start()
-    delivered: list[bytes] = []
+    delivered: list[Any] = []
     try:
         client = producer(cluster, enable_idempotence=True)
 

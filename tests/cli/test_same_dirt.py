@@ -146,6 +146,16 @@ def test_headers_without_a_name_or_with_one_twice(dwell: Callable[..., Ran], tmp
     assert [(row["_c0"], row["Note5"], row["note6"]) for row in rows] == [("0", "x", "y")]
 
 
+@pytest.mark.parametrize("engine", ["spark", "memory"])
+def test_files_with_other_columns_are_not_mixed_up(dwell: Callable[..., Ran], tmp_path: Path, engine: str) -> None:
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops" / "1.csv").write_text(f"op_id,submitted_at,delay_ms,needs\na,{AT},1000,a\n")
+    (tmp_path / "ops" / "2.csv").write_text(f"needs,submitted_at,delay_ms,op_id\na,{AT},1000,b\n")
+    (tmp_path / "events.csv").write_text(as_csv(EVENTS, EVENT_COLUMNS))
+    argv = ("settle", tmp_path / "ops", tmp_path / "events.csv", "--engine", engine, "--out", tmp_path / "out")
+    assert "2.csv has other columns than the files beside it: make them alike, or name one file" in dwell(*argv).problem
+
+
 def test_json_lines(dwell: Callable[..., Ran], tmp_path: Path) -> None:
     texts = [dict(zip(COLUMNS, row, strict=True)) for row in DIRTY]
     lines = [json.dumps(row) for row in texts]

@@ -178,6 +178,16 @@ def test_a_pattern_names_many_files(dwell: Callable[..., Ran], shop: Shop, tmp_p
     assert ran.last_line.endswith("3 operations in, 1 completed + 2 expired + 0 rejected + 0 pending")
 
 
+def test_hidden_files_and_folders_are_not_data(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    for name in ("orders/_temporary/0", "orders/.hidden", "orders/more"):
+        (tmp_path / name).mkdir(parents=True)
+    table = parquet.read_table(shop.operations)
+    for row, name in enumerate(("_temporary/0/x.parquet", ".hidden/x.parquet", "_x.parquet", "more/x.parquet")):
+        parquet.write_table(table.slice(row, 1), tmp_path / "orders" / name)
+    ran = dwell("settle", tmp_path / "orders", shop.events, "--engine", "memory", "--out", tmp_path / "out")
+    assert ran.last_line.endswith("1 operations in, 0 completed + 0 expired + 1 rejected + 0 pending")
+
+
 def test_rows_that_are_too_short_or_too_long_are_rows(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "ops.csv").write_text(
         "\ufeffop_id,submitted_at,delay_ms,needs\n\na,2026-03-02T00:00:00Z,1000,a,more\nb,2026-03-02T00:00:00Z\n"

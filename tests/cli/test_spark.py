@@ -196,3 +196,16 @@ def test_a_file_cut_in_half_leaves_nothing_behind(dwell: Callable[..., Ran], sho
     ran = dwell("settle", shop.operations, shop.events, "--out", tmp_path / "r" / "out")
     assert ran.err.splitlines()[-1].endswith("is not a whole Parquet file: it was cut short, or --format is wrong")
     assert not (tmp_path / "r").exists() or list((tmp_path / "r").iterdir()) == []
+
+
+def test_a_backlog_settled_once_goes_on_as_a_live_stream(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    for name, rows in (("ops", shop.operations), ("events", shop.events)):
+        (tmp_path / name).mkdir()
+        rows.rename(tmp_path / name / "1.parquet")
+    argv: tuple[object, ...] = ("settle", tmp_path / "ops", tmp_path / "events", "--stream", "--shards", "1")
+    argv = (*argv, "--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out")
+    assert dwell(*argv, "--once").code == 0
+    live = dwell(*argv, "--for", "4s", "--idle-after", "1s")
+    assert live.code == 0, live
+    assert live.last_line.startswith("ledger identity holds: 4 operations in, "), live
+    assert dwell(*argv, "--once").code == 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from glob import glob
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyarrow import dataset
 
 from dwell.cli import text_value
+from dwell.cli.inputs import files_of
 from dwell.cli.output import is_local
 from dwell.cli.problem import Problem
 from dwell.cli.text_file import read_csv, read_json
@@ -79,7 +78,7 @@ def _read(source: Input) -> Any:
         )
     if set(source.options) - {"sep"}:
         raise Problem("--engine memory knows no --option but sep: leave --engine memory out for Spark's readers")
-    files = _files(source.path)
+    files = files_of(source.path)
     if source.format == "json" and all(file.stat().st_size == 0 for file in files):
         raise Problem(f"{source.what}: {source.path} is empty, it has not even a header")
     try:
@@ -96,16 +95,6 @@ def _read(source: Input) -> Any:
         raise Problem(
             f"{source.what}: {source.path} cannot be read as {source.format} ({why}): put it right, or fetch it again"
         ) from error
-
-
-def _files(path: str) -> list[Path]:
-    """A file, those of a directory, or those of a pattern; Spark's own notes left out."""
-    place = Path(path)
-    places = [place] if place.exists() else [Path(match) for match in sorted(glob(path))]
-    found = [file for one in places for file in ([one] if one.is_file() else sorted(one.rglob("*"))) if file.is_file()]
-    if not found:
-        raise Problem(f"{path} holds no data files: check the path")
-    return [file for file in found if file.name[0] not in "._"]
 
 
 def _values(source: Input, ours: str, column: Any) -> list[Any]:

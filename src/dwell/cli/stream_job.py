@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from dwell.cli.inputs import Input, Inputs
     from dwell.cli.summary import Summary
 
+# From one micro-batch to the next, if it takes no longer.
+INTERVAL = "1 second"
+
 
 def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs) -> Summary:
     started = time.monotonic()
@@ -64,7 +67,9 @@ def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
     listener = FiguresListener(tell)
     spark.streams.addListener(listener)
     try:
-        query = (writer.trigger(availableNow=True) if args.once else writer).start()
+        # There is always another micro-batch, for the time that passes: without an interval they would not pause.
+        writer = writer.trigger(availableNow=True) if args.once else writer.trigger(processingTime=INTERVAL)
+        query = writer.start()
         print(f"settling {'all that is there' if args.once else 'what arrives, Ctrl-C ends it'}", file=sys.stderr)
         _await(query, args.for_ms)
         tell.end()

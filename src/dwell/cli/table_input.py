@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from dwell.cli.text_file import CORRUPT
+from dwell.cli.inputs import files_of
+from dwell.cli.output import is_local
+from dwell.cli.text_file import CORRUPT, columns_of
 from dwell.cli.text_value import TIME_OF_DAY
 from dwell.spark import EVENTS, OPERATIONS
 
@@ -37,6 +39,8 @@ def read_tables(spark: SparkSession, inputs: Inputs) -> tuple[DataFrame, DataFra
 def _read(spark: SparkSession, source: Input) -> DataFrame:
     if source.format == "table":
         return shaped(spark, spark.table(source.path), source)
+    if source.format == "csv" and is_local(source.path) and not set(source.options) - {"sep"}:
+        columns_of(files_of(source.path), source.options.get("sep", ","))
     return read_files(spark, source, places(source))
 
 

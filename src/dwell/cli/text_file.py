@@ -9,6 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -41,23 +42,28 @@ def lines(file: Path) -> Iterator[str]:
 
 def read_csv(files: Iterable[Path], sep: str) -> Any:
     """All columns as text; a field with nothing in it is null, and short rows end in nulls."""
-    names: list[str] | None = None
+    files = list(files)
+    names = columns_of(files, sep)
+    width = len(names)
     rows: list[list[str | None]] = []
     for file in files:
-        rest = lines(file)
-        header = next(rest, None)
-        if header is None:
-            continue
-        found = _names(_fields(header, sep))
-        if names is not None and found != names:
-            raise Problem(f"{file} has other columns than the files beside it: make them alike, or name one file")
-        names = found
-        width = len(names)
-        for line in rest:
+        for line in islice(lines(file), 1, None):
             fields = _fields(line, sep)
             rows.append(fields[:width] + [None] * (width - len(fields)))
-    columns = list(zip(*rows, strict=True)) or [() for _ in names or ()]
-    return pa.table([pa.array(column, pa.string()) for column in columns], names=names or [])
+    columns = list(zip(*rows, strict=True)) or [() for _ in names]
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=names)
+
+
+def columns_of(files: Iterable[Path], sep: str) -> list[str]:
+    """The columns of CSV files, which must be the same in all: Spark would take those of one file for all of them."""
+    names: list[str] = []
+    for file in files:
+        header = next(lines(file), None)
+        found = names if header is None else _names(_fields(header, sep))
+        if names and found != names:
+            raise Problem(f"{file} has other columns than the files beside it: make them alike, or name one file")
+        names = found
+    return names
 
 
 def _names(header: list[str | None]) -> list[str]:

@@ -21,8 +21,6 @@ TOPIC_IDS = 13
 READ_COMMITTED = 1
 
 EMPTY = b""
-# Errors of topics this broker does not know.
-UNKNOWN = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
 
 
 def handle(request: Request) -> object:
@@ -53,10 +51,13 @@ def handle(request: Request) -> object:
         partitions = list(session.partitions.values())
 
     size = 0
-    must_answer = body.max_wait_ms <= 0 or not partitions
     for one in partitions:
         find(broker, one)
         one.error = one.judge()
+    must_answer = body.max_wait_ms <= 0 or all(one.is_unknown for one in partitions)
+    for one in partitions:
+        if one.is_unknown:
+            continue
         if one.error or one.diverging() is not None:
             must_answer = True
         else:
@@ -147,7 +148,7 @@ def _read(
             partition_index=one.index,
             error_code=request.failed(error),
             high_watermark=-1,
-            aborted_transactions=[] if error in UNKNOWN else None,
+            aborted_transactions=[] if one.is_unknown else None,
             records=EMPTY,
         )
         if error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dwell.broker.request import Request
 
 NOT_SENT = -2
+# Errors of topics and partitions that this broker does not know.
+UNKNOWN = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
 
 
 @final
@@ -69,7 +71,7 @@ class FetchPartition:
         if partition is None:
             return self.error
         if partition.is_deleted:
-            return Error.UNKNOWN_TOPIC_OR_PARTITION if self.topic_id is None else Error.UNKNOWN_TOPIC_ID
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
         if not partition.is_leader:
             return Error.NOT_LEADER_OR_FOLLOWER
         epoch = self.current_leader_epoch
@@ -79,6 +81,11 @@ class FetchPartition:
         if not log.start_offset <= self.offset <= log.end_offset or self.last_fetched_epoch > log.epochs.last >= 0:
             return Error.OFFSET_OUT_OF_RANGE
         return Error.NONE
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there was no such partition when the request came. That alone ends no wait: so does Kafka."""
+        return self.partition is None and self.error in UNKNOWN
 
     def diverging(self) -> tuple[int, int] | None:
         """Where the client's log and this one part, if the client says which epoch it read last."""
@@ -113,7 +120,7 @@ class DelayedFetch(DelayedRequest):
         partitions: list[FetchPartition],
         read: Callable[[], object],
     ) -> None:
-        super().__init__(request, max_wait_ms, tuple([one.partition for one in partitions]))
+        super().__init__(request, max_wait_ms, tuple([one.partition for one in partitions if one.partition]))
         self.partitions = partitions
         self.min_bytes = min_bytes
         self._read = read
@@ -121,6 +128,8 @@ class DelayedFetch(DelayedRequest):
     def try_complete(self) -> bool:
         size = 0
         for one in self.partitions:
+            if one.is_unknown:
+                continue
             if one.judge():
                 return self.force_complete()
             size += one.readable

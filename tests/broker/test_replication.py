@@ -1,0 +1,189 @@
+"""Leaders and followers: in-sync sets, high watermarks, truncation, coming back."""
+
+from __future__ import annotations
+
+import pytest
+
+from dwell.broker.host import Host
+from dwell.broker.record.record import read_records
+from tests.broker.core import Client, error, led, make_host, records
+
+
+@pytest.fixture
+def host() -> Host:
+    return make_host(3, {"orders": {"replication": 3}})
+
+
+def ends(host: Host) -> list[int]:
+    return [broker.partitions["orders", 0].log.end_offset for broker in host.brokers]
+
+
+def values(host: Host, broker: int) -> list[bytes | None]:
+    log = host.brokers[broker].partitions["orders", 0].log
+    return [record.value for batch in log.batches() for record in read_records(batch)]
+
+
+def test_followers_hold_the_same_batch_not_a_copy(host: Host) -> None:
+    Client(host).produce(records(b"tea"))
+    batches = [next(broker.partitions["orders", 0].log.batches()) for broker in host.brokers]
+    assert batches[0] is batches[1] is batches[2]
+
+
+def test_a_lag_holds_back_the_high_watermark_by_one_pause(host: Host) -> None:
+    host.brokers[1].lag_ms = 20
+    Client(host).produce(records(b"tea"), acks=1)
+    assert (ends(host), led(host).high_watermark) == ([1, 1, 1], 0)
+    host.advance(19)
+    assert led(host).high_watermark == 0
+    host.advance(1)
+    assert led(host).high_watermark == 1
+
+
+def test_a_follower_leaves_the_isr_when_it_was_behind_for_longer_than_the_limit(host: Host) -> None:
+    host.advance(100_000)
+    host.freeze(2)
+    host.advance(100_000)
+    assert led(host).image.isr == (0, 1, 2)  # it has everything: nothing was written
+    Client(host).produce(records(b"tea"), acks=1)
+    host.advance(1)
+    assert led(host).image.isr == (0, 1)  # and was last known to be there long ago
+    host.thaw(2)
+    host.agenda.drain()
+    assert led(host).image.isr == (0, 1, 2)
+
+
+def test_a_follower_that_fetches_is_never_behind_however_long_nothing_comes(host: Host) -> None:
+    host.advance(10_000_000)
+    host.brokers[2].lag_ms = 29_000
+    for _ in range(5):
+        Client(host).produce(records(b"tea"), acks=1)
+        host.advance(29_000)
+    assert led(host).image.isr == (0, 1, 2)
+
+
+def test_what_only_the_old_leader_had_is_cut_off_when_it_comes_back(host: Host) -> None:
+    Client(host).produce(records(b"kept"))
+    host.freeze(1)
+    host.freeze(2)
+    for number in range(3):
+        Client(host).produce(records(b"lost %d" % number), acks=1)
+    host.kill(0)
+    host.thaw(1)
+    host.thaw(2)
+    host.agenda.drain()
+    assert led(host).broker.id == 1
+    Client(host, 1).produce(records(b"new"))
+    host.restart(0)
+    host.agenda.drain()
+    assert [values(host, broker) for broker in range(3)] == [[b"kept", b"new"]] * 3
+    assert led(host).image.isr == (0, 1, 2)
+    what = [(event, offset) for _, event, _, offset in host.brokers[0].partitions["orders", 0].history]
+    assert ("truncated", 1) in what
+
+
+def test_a_broker_without_its_data_fetches_everything_again(host: Host) -> None:
+    for number in range(5):
+        Client(host).produce(records(b"%d" % number))
+    host.kill(2)
+    host.restart(2, wipe=True)
+    host.agenda.drain()
+    assert ends(host) == [5, 5, 5]
+    assert led(host).image.isr == (0, 1, 2)
+
+
+def test_a_follower_that_missed_a_deletion_starts_where_the_leader_starts(host: Host) -> None:
+    for number in range(5):
+        Client(host).produce(records(b"%d" % number))
+    host.kill(2)
+    led(host).delete_before(5)
+    Client(host).produce(records(b"5"))
+    host.restart(2)
+    host.agenda.drain()
+    log = host.brokers[2].partitions["orders", 0].log
+    assert (log.start_offset, log.end_offset) == (5, 6)
+    host.kill(1)
+    host.restart(1, wipe=True)
+    host.agenda.drain()
+    log = host.brokers[1].partitions["orders", 0].log
+    assert (log.start_offset, log.end_offset) == (5, 6)
+
+
+def test_without_a_living_in_sync_replica_there_is_no_leader_until_one_comes_back(host: Host) -> None:
+    Client(host).produce(records(b"tea"))
+    for broker in (1, 2, 0):
+        host.kill(broker)
+    image = host.controller.image.partition("orders", 0)
+    assert image is not None
+    assert (image.leader, image.isr) == (-1, (0,))
+    host.restart(1)
+    image = host.controller.image.partition("orders", 0)
+    assert image is not None
+    assert image.leader == -1
+    host.restart(0)
+    host.agenda.drain()
+    assert led(host).broker.id == 0
+    assert values(host, 1) == [b"tea"]
+
+
+def test_others_lead_after_the_session_of_a_dead_broker(host: Host) -> None:
+    patient = make_host(3, {"orders": {"replication": 3}}, session_ms=9_000)
+    patient.kill(0)
+    patient.advance(8_999)
+    image = patient.controller.image.partition("orders", 0)
+    assert image is not None
+    assert image.leader == 0
+    patient.advance(1)
+    assert led(patient).broker.id == 1
+
+
+def test_an_isolated_leader_is_replaced_and_learns_it_when_healed(host: Host) -> None:
+    host.isolate(0)
+    host.agenda.drain()
+    assert led(host).broker.id == 1
+    assert host.brokers[0].partitions["orders", 0].is_leader  # it does not know
+    Client(host, 1).produce(records(b"tea"))
+    host.heal(0)
+    host.agenda.drain()
+    assert not host.brokers[0].partitions["orders", 0].is_leader
+    assert ends(host) == [1, 1, 1]
+    assert led(host).image.isr == (0, 1, 2)
+
+
+def test_a_broker_that_stops_in_order_hands_over_first(host: Host) -> None:
+    client = Client(host)
+    host.freeze(2)
+    client.produce(records(b"tea"))
+    host.stop(0)
+    host.agenda.drain()
+    assert led(host).broker.id == 1
+    # What waited there was told before the connection ended.
+    assert [error(answer) for answer in client.produced()] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert client.connection.is_closed
+
+
+def test_a_paused_controller_changes_nothing_until_it_goes_on(host: Host) -> None:
+    host.controller.is_paused = True
+    host.kill(0)
+    host.agenda.drain()
+    assert host.controller.num_asked == 1
+    assert host.brokers[1].image.partitions["orders"][0].leader == 0
+    host.controller.is_paused = False
+    host.controller.decide()
+    assert led(host).broker.id == 1
+
+
+def test_a_follower_with_late_metadata_does_not_follow_the_wrong_leader(host: Host) -> None:
+    host.brokers[2].metadata_lag_ms = 100
+    host.controller.move_leader("orders", 0, 1)
+    host.agenda.drain()
+    client = Client(host, 1)
+    assert client.produce(records(b"tea")) == []
+    assert ends(host) == [1, 1, 0]
+    host.advance(100)
+    assert [error(answer) for answer in client.produced()] == ["NONE"]
+    assert ends(host) == [1, 1, 1]
+
+
+def test_a_week_passes_in_a_few_steps(host: Host) -> None:
+    host.advance(7 * 86_400_000)
+    assert led(host).image.isr == (0, 1, 2)
