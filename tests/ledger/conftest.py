@@ -1,54 +1,26 @@
 """Every test in this folder runs on both builds of the ledger.
 
-A test module imports the names it tests as usual. For each test the fixture `build` puts the names of one build in
-their place, in the test module and in the packages that documents and helpers import from.
+A test module imports the names it tests as usual. For each test they are replaced by those of one build.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
-from types import ModuleType
-
 import pytest
 
-import dwell
-import dwell.ledger
-from dwell.ledger.build import BUILD, COMPILED, SourceFinder
+from tests.builds import Build
+
+# What the two builds have each of their own.
+NAMES = ("Engine", "Ledger", "Replay", "Ticket", "replay")
 
 
-def modules() -> dict[str, ModuleType]:
-    return {name: importlib.import_module(f"dwell.ledger.{name}") for name in COMPILED}
+@pytest.fixture(autouse=True)
+def _names_of_the_build(build: Build, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES:
+        if hasattr(request.module, name):
+            monkeypatch.setattr(request.module, name, getattr(build.modules["dwell.ledger"], name))
 
 
-def readable_modules() -> dict[str, ModuleType]:
-    """The sources of the compiled modules, imported beside them."""
-    imported = modules()
-    # The package's own names: `replay` is a function there, not the module.
-    names = {name: getattr(dwell.ledger, name) for name in COMPILED}
-    for name in COMPILED:
-        del sys.modules[f"dwell.ledger.{name}"]
-    sys.meta_path.insert(0, SourceFinder)
-    try:
-        return modules()
-    finally:
-        sys.meta_path.remove(SourceFinder)
-        for name, module in imported.items():
-            sys.modules[f"dwell.ledger.{name}"] = module
-            setattr(dwell.ledger, name, names[name])
-
-
-BUILDS = {"readable": modules()} if BUILD == "reference" else {"readable": readable_modules(), "compiled": modules()}
-
-
-@pytest.fixture(params=BUILDS, autouse=True)
-def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
-    """The modules of one build by their names."""
-    chosen = BUILDS[request.param]
-    for module in chosen.values():
-        for name, value in vars(module).items():
-            if getattr(value, "__module__", None) == module.__name__:
-                for place in (request.module, dwell.ledger, dwell):
-                    if hasattr(place, name):
-                        monkeypatch.setattr(place, name, value)
-    return chosen
+@pytest.fixture
+def live_module(build: Build) -> str:
+    """The module that the build's `Ledger` is defined in."""
+    return str(build.modules["dwell.ledger"].Ledger.__module__)

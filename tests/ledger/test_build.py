@@ -1,49 +1,48 @@
-"""The sources and the compiled modules give the same outcomes."""
+"""The readable build and its compiled twin: the same outcomes, the same signatures."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import random
-import subprocess
-import sys
-from types import ModuleType
 
 import pytest
 
-from dwell.ledger import Ledger, replay
-from tests.ledger.conftest import BUILDS
+from dwell.ledger import Engine, Ledger, Replay, Ticket, replay
+from tests.builds import Build, load_build
 from tests.ledger.history import moments, random_history
 
 
-def digest(histories: int) -> str:
+def digest(build: Build, histories: int) -> str:
     hasher = hashlib.sha256()
     for seed in range(histories):
         rng = random.Random(seed)
         waits, events = random_history(rng)
         for as_of_ms in (None, moments(rng, waits, events)):
-            hasher.update(repr(list(replay(waits, events, as_of_ms=as_of_ms))).encode())
+            run = build.replay(waits, events, as_of_ms=as_of_ms)
+            hasher.update(repr(list(run)).encode())
+            hasher.update(repr(run.statistics()).encode())
     return hasher.hexdigest()
 
 
-def test_the_tests_run_on_the_build_they_name(build: dict[str, ModuleType], request: pytest.FixtureRequest) -> None:
-    is_readable = request.node.callspec.params["build"] == "readable"
-    assert {str(module.__file__).endswith(".py") for module in build.values()} == {is_readable}
-    assert inspect.isfunction(replay) == is_readable
-    assert inspect.isfunction(Ledger.record) == is_readable
+def test_the_tests_run_on_the_build_they_name(build: Build) -> None:
+    is_readable = build.name == "readable"
+    for tested in (Engine.settle, Ledger.record, Ticket.cancel, Replay.statistics, replay):
+        assert inspect.isfunction(tested) == is_readable
 
 
-def test_both_builds_give_the_same_outcomes_in_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    digests = set()
-    for modules in BUILDS.values():
-        monkeypatch.setitem(globals(), "replay", modules["replay"].replay)
-        digests.add(digest(500))
-    assert len(digests) == 1
+def test_both_builds_give_the_same_outcomes_in_the_same_order() -> None:
+    assert digest(load_build("readable"), 500) == digest(load_build("compiled"), 500)
 
 
-def test_the_environment_chooses_the_build() -> None:
-    environment = os.environ | {"DWELL_REFERENCE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = "from dwell import ledger; print(ledger.BUILD, type(ledger.replay).__name__)"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["reference", "function"]
+@pytest.mark.parametrize("name", ["Ledger", "Ticket", "Replay", "replay"])
+def test_both_builds_have_the_same_signatures_and_docstrings(name: str) -> None:
+    readable, compiled = (getattr(load_build(build), name) for build in ("readable", "compiled"))
+    assert inspect.signature(compiled) == inspect.signature(readable)
+    assert compiled.__doc__ == readable.__doc__
+    public = [method for method in vars(readable) if not method.startswith("_")] if inspect.isclass(readable) else []
+    for method in public:
+        one, other = getattr(readable, method), getattr(compiled, method)
+        assert inspect.getdoc(one) == inspect.getdoc(other)
+        if not isinstance(inspect.getattr_static(readable, method), property):
+            assert inspect.signature(one) == inspect.signature(other)

@@ -98,7 +98,7 @@ def test_a_thread_interrupted_in_its_wait_leaves_nothing_behind(ledger: Ledger) 
             ticket.result(10)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert ticket._operation.waiters is None
+    assert not ticket._operation.waiters
 
 
 def test_a_signal_handler_may_call_the_ledger_whose_lock_its_thread_waits_for() -> None:
@@ -147,5 +147,6 @@ def test_the_lock_is_given_back_when_memory_runs_out() -> None:
             finally:
                 testcapi.remove_mem_hooks()
             ledger.statistics()
+        ticket.cancel()
         assert ticket.outcome is not None
     assert failed > 0

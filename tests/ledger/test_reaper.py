@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from types import ModuleType
 
 import pytest
 
 from dwell.clock import SystemClock
 from dwell.ledger import Ledger, Need, Ticket
+from tests.builds import Build
 
 
 class BrokenClock(Exception):
@@ -33,9 +33,9 @@ class FlakyClock:
 
 
 @pytest.fixture(autouse=True)
-def _never_poll(build: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+def _never_poll(build: Build, live_module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is not woken in time sleeps for an hour."""
-    monkeypatch.setattr(build["ledger"], "POLL_MS", 3_600_000)
+    monkeypatch.setattr(build.module(live_module), "POLL_MS", 3_600_000)
 
 
 @pytest.mark.parametrize("broken", [range(n, n + length) for n in range(5) for length in (1, 3)], ids=str)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from dwell.ledger.item import fits
+from dwell.contract.columns import is_bigint
 from tests.ledger.history import random_history
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _is_held(row: Wait | Event) -> bool:
     times = [named.get("submitted_at_ms"), named.get("at_ms")]
     numbers: Sequence[int | None] = [named.get(name) for name in ("delay_ms", "quorum", "volume", "level")]
     return all(at is None or FIRST_TIMESTAMP_MS <= at <= LAST_TIMESTAMP_MS for at in times) and all(
-        number is None or fits(number) for number in numbers
+        number is None or is_bigint(number) for number in numbers
     )
 
 

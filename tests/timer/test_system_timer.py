@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from time import monotonic_ns
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from dwell.clock import SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.testing import InlineExecutor, ManualClock
+from tests.builds import Build
 
 FOREVER_MS = 2**63 - 1
 
@@ -23,7 +23,7 @@ FOREVER_MS = 2**63 - 1
 class Bench:
     """A timer on a manual clock that runs tasks inline, and a log of what ran when."""
 
-    def __init__(self, build: ModuleType, start_ms: int = 0, **options: Any) -> None:
+    def __init__(self, build: Build, start_ms: int = 0, **options: Any) -> None:
         self.build = build
         self.clock = ManualClock(start_ms)
         self.errors: list[tuple[BaseException, object]] = []
@@ -51,7 +51,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(build: ModuleType) -> Bench:
+def bench(build: Build) -> Bench:
     return Bench(build)
 
 
@@ -65,7 +65,7 @@ def test_a_task_runs_exactly_at_its_deadline_when_the_tick_is_one(bench: Bench, 
 @pytest.mark.parametrize("tick_ms", [2, 7, 10, 1000])
 @pytest.mark.parametrize("start_ms", [0, 5, 1_795_000_000_123])
 def test_with_a_coarse_tick_a_task_is_never_early_and_less_than_a_tick_late(
-    build: ModuleType, tick_ms: int, start_ms: int
+    build: Build, tick_ms: int, start_ms: int
 ) -> None:
     bench = Bench(build, start_ms, tick_ms=tick_ms)
     for delay_ms in range(1, 3 * tick_ms, max(1, tick_ms // 7)):
@@ -151,7 +151,7 @@ def test_adding_a_waiting_task_moves_it(bench: Bench) -> None:
     assert bench.timer.statistics().cancelled == 0
 
 
-def test_adding_to_another_timer_moves_it_there(build: ModuleType) -> None:
+def test_adding_to_another_timer_moves_it_there(build: Build) -> None:
     first, second = Bench(build), Bench(build)
     task = first.add(10)
     second.timer.add(task)
@@ -227,7 +227,7 @@ def test_an_exception_reaches_the_handler_and_harms_no_other_task(bench: Bench) 
 
 
 def test_without_a_handler_the_exception_is_logged_with_its_traceback(
-    build: ModuleType, caplog: pytest.LogCaptureFixture
+    build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock()
     timer = build.SystemTimer(clock=clock, executor=InlineExecutor())
@@ -238,7 +238,7 @@ def test_without_a_handler_the_exception_is_logged_with_its_traceback(
     assert record.exc_info[2] is not None
 
 
-def test_a_handler_that_raises_is_survived(build: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_raises_is_survived(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     def handler(error: BaseException, source: object) -> None:
         raise RuntimeError("handler broke")
 
@@ -289,7 +289,7 @@ class Interrupted(Executor):
         return Future()
 
 
-def test_an_executor_that_is_interrupted_gets_the_rest_with_the_next_advance(build: ModuleType) -> None:
+def test_an_executor_that_is_interrupted_gets_the_rest_with_the_next_advance(build: Build) -> None:
     clock = ManualClock()
     timer = build.SystemTimer(clock=clock, executor=Interrupted())
     ran: list[int] = []
@@ -320,7 +320,7 @@ def test_a_task_that_advances_the_clock_does_not_recurse(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [FOREVER_MS, FOREVER_MS - 1, 2**63, 2**80])
-def test_delays_saturate_and_there_is_no_horizon(build: ModuleType, delay_ms: int) -> None:
+def test_delays_saturate_and_there_is_no_horizon(build: Build, delay_ms: int) -> None:
     bench = Bench(build, 1_795_000_000_000)
     task = bench.add(delay_ms)
     assert task.deadline_ms == FOREVER_MS
@@ -383,7 +383,7 @@ def test_what_a_task_and_a_timer_were_made_with_is_read_only(bench: Bench) -> No
                 setattr(thing, name, 7)
 
 
-def test_a_wheel_has_at_most_a_million_buckets_a_level(build: ModuleType) -> None:
+def test_a_wheel_has_at_most_a_million_buckets_a_level(build: Build) -> None:
     with pytest.raises(InvalidArgument, match=f"wheel_size must be at most 1048576, not {2**20 + 1}"):
         build.SystemTimer(wheel_size=2**20 + 1)
 
@@ -438,7 +438,7 @@ def test_statistics_tell_levels_cascades_and_lateness(bench: Bench) -> None:
     assert after.lateness_at_most_ms(1.0) == 3
 
 
-def test_by_default_tasks_run_on_one_thread_of_the_timers_own(build: ModuleType) -> None:
+def test_by_default_tasks_run_on_one_thread_of_the_timers_own(build: Build) -> None:
     threads: list[str] = []
     done = threading.Event()
     with build.SystemTimer("mail") as timer:
@@ -450,7 +450,7 @@ def test_by_default_tasks_run_on_one_thread_of_the_timers_own(build: ModuleType)
     assert threads == ["dwell-mail", "dwell-mail"]
 
 
-def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: ModuleType) -> None:
+def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: Build) -> None:
     errors: list[BaseException] = []
     done = threading.Event()
 
@@ -464,7 +464,7 @@ def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: Modu
     assert [type(error) for error in errors] == [SystemExit]
 
 
-def test_tasks_run_on_the_executor_given(build: ModuleType) -> None:
+def test_tasks_run_on_the_executor_given(build: Build) -> None:
     done = threading.Event()
     names: list[str] = []
     with ThreadPoolExecutor(2, thread_name_prefix="mine") as pool, build.SystemTimer(executor=pool) as timer:
@@ -476,7 +476,7 @@ def test_tasks_run_on_the_executor_given(build: ModuleType) -> None:
     assert names[0].startswith("mine")
 
 
-def test_an_executor_that_refuses_is_reported(build: ModuleType) -> None:
+def test_an_executor_that_refuses_is_reported(build: Build) -> None:
     errors: list[BaseException] = []
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
@@ -485,7 +485,7 @@ def test_an_executor_that_refuses_is_reported(build: ModuleType) -> None:
     assert len(errors) == 1
 
 
-def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: ModuleType) -> None:
+def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: Build) -> None:
     with build.SystemTimer() as timer:
         ran = threading.Event()
         timer.schedule(3_600_000, int)
@@ -497,7 +497,7 @@ def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: Modu
         assert not reaper.is_alive()
 
 
-def test_close_wakes_the_thread_that_waits(build: ModuleType) -> None:
+def test_close_wakes_the_thread_that_waits(build: Build) -> None:
     timer = build.SystemTimer()
     results: list[bool] = []
     reaper = threading.Thread(target=lambda: results.append(timer.advance_clock(600_000)))
@@ -507,7 +507,7 @@ def test_close_wakes_the_thread_that_waits(build: ModuleType) -> None:
     assert results == [False]
 
 
-def test_a_task_may_close_its_own_timer(build: ModuleType) -> None:
+def test_a_task_may_close_its_own_timer(build: Build) -> None:
     timer = build.SystemTimer()
     closed = threading.Event()
 
@@ -519,7 +519,7 @@ def test_a_task_may_close_its_own_timer(build: ModuleType) -> None:
     assert closed.wait(10)
 
 
-def test_the_timer_and_the_system_clock_read_one_clock(build: ModuleType) -> None:
+def test_the_timer_and_the_system_clock_read_one_clock(build: Build) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     for _ in range(200):
         before_ms = SystemClock().end_ms()
@@ -527,7 +527,7 @@ def test_the_timer_and_the_system_clock_read_one_clock(build: ModuleType) -> Non
         assert before_ms <= deadline_ms - 60_000 <= SystemClock().end_ms()
 
 
-def test_on_the_system_clock_a_delay_is_never_short_by_a_part_of_a_millisecond(build: ModuleType) -> None:
+def test_on_the_system_clock_a_delay_is_never_short_by_a_part_of_a_millisecond(build: Build) -> None:
     waited_ns: list[int] = []
     with build.SystemTimer(executor=InlineExecutor()) as timer:
         for _ in range(40):
@@ -555,7 +555,7 @@ def test_what_ran_or_was_cancelled_is_let_go(bench: Bench) -> None:
     assert seen() is None
 
 
-def test_a_closed_timer_and_a_dropped_timer_let_go_of_what_waits(build: ModuleType) -> None:
+def test_a_closed_timer_and_a_dropped_timer_let_go_of_what_waits(build: Build) -> None:
     for end in ("close", "drop"):
         bench = Bench(build)
         token = Token()

@@ -7,13 +7,13 @@ import sys
 import threading
 from array import array
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from dwell.errors import Closed
 from dwell.testing import InlineExecutor, ManualClock
+from tests.builds import Build
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def race(*bodies: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_adds_cancels_and_advances_race_and_every_task_has_one_fate(build: ModuleType, seed: int) -> None:
+def test_adds_cancels_and_advances_race_and_every_task_has_one_fate(build: Build, seed: int) -> None:
     timer = build.SystemTimer(executor=InlineExecutor(), wheel_size=random.Random(seed).choice([2, 3, 20]))
     fired: list[int] = []
     cancelled: list[int] = []
@@ -82,7 +82,7 @@ def test_adds_cancels_and_advances_race_and_every_task_has_one_fate(build: Modul
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_many_threads_cancel_the_same_tasks_and_each_is_cancelled_once(build: ModuleType, seed: int) -> None:
+def test_many_threads_cancel_the_same_tasks_and_each_is_cancelled_once(build: Build, seed: int) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     fired: list[int] = []
     rng = random.Random(seed)
@@ -111,7 +111,7 @@ def test_many_threads_cancel_the_same_tasks_and_each_is_cancelled_once(build: Mo
     assert len(set(fired)) == len(fired)
 
 
-def test_the_same_task_added_by_many_threads_waits_once(build: ModuleType) -> None:
+def test_the_same_task_added_by_many_threads_waits_once(build: Build) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     task = build.TimerTask(60_000, int)
 
@@ -124,7 +124,7 @@ def test_the_same_task_added_by_many_threads_waits_once(build: ModuleType) -> No
     assert timer.size == 1
 
 
-def test_two_threads_build_the_same_levels(build: ModuleType) -> None:
+def test_two_threads_build_the_same_levels(build: Build) -> None:
     for seed in range(20):
         timer = build.SystemTimer(executor=InlineExecutor(), wheel_size=2)
         delays = [2**power for power in range(50)]
@@ -138,7 +138,7 @@ def test_two_threads_build_the_same_levels(build: ModuleType) -> None:
         assert timer.size + timer.statistics().fired == 100, seed
 
 
-def test_tasks_add_and_cancel_from_inside_while_others_do_from_outside(build: ModuleType) -> None:
+def test_tasks_add_and_cancel_from_inside_while_others_do_from_outside(build: Build) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     runs: list[int] = []
     victims = [timer.schedule(3_600_000, int) for _ in range(300)]
@@ -164,7 +164,7 @@ def test_tasks_add_and_cancel_from_inside_while_others_do_from_outside(build: Mo
     assert timer.size == 0
 
 
-def test_close_races_with_adds_and_nothing_runs_afterwards(build: ModuleType) -> None:
+def test_close_races_with_adds_and_nothing_runs_afterwards(build: Build) -> None:
     for _ in range(20):
         timer = build.SystemTimer(executor=InlineExecutor())
         refused: list[int] = []
@@ -181,7 +181,7 @@ def test_close_races_with_adds_and_nothing_runs_afterwards(build: ModuleType) ->
         assert timer.size == 0
 
 
-def test_a_recurring_task_starts_again_while_another_thread_waits(build: ModuleType) -> None:
+def test_a_recurring_task_starts_again_while_another_thread_waits(build: Build) -> None:
     clock = ManualClock()
     timer = build.SystemTimer(clock=clock, executor=InlineExecutor())
     runs: list[int] = []
@@ -201,7 +201,7 @@ def test_a_recurring_task_starts_again_while_another_thread_waits(build: ModuleT
     race(turner, waiter, waiter)
 
 
-def test_cancel_many_races_an_advance_and_every_timer_has_one_fate(build: ModuleType) -> None:
+def test_cancel_many_races_an_advance_and_every_timer_has_one_fate(build: Build) -> None:
     for seed in range(5):
         clock = ManualClock()
         timer = build.SystemTimer(clock=clock, executor=InlineExecutor())
@@ -230,7 +230,7 @@ def test_cancel_many_races_an_advance_and_every_timer_has_one_fate(build: Module
         assert len(set(expired)) == len(expired)
 
 
-def test_threads_that_add_many_get_handles_of_their_own(build: ModuleType) -> None:
+def test_threads_that_add_many_get_handles_of_their_own(build: Build) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     handles: list[int] = []
 
@@ -243,7 +243,7 @@ def test_threads_that_add_many_get_handles_of_their_own(build: ModuleType) -> No
     assert len(set(handles)) == len(handles) == timer.size == 2700
 
 
-def test_threads_that_move_one_task_between_two_timers_leave_it_in_one(build: ModuleType) -> None:
+def test_threads_that_move_one_task_between_two_timers_leave_it_in_one(build: Build) -> None:
     timers = [build.SystemTimer(executor=InlineExecutor()) for _ in range(2)]
     for _ in range(20):
         task = build.TimerTask(60_000, int)
@@ -263,7 +263,7 @@ def test_threads_that_move_one_task_between_two_timers_leave_it_in_one(build: Mo
         assert sum(timer.size for timer in timers) == 0
 
 
-def test_a_task_that_is_due_as_it_is_added_runs_though_the_timer_closes(build: ModuleType) -> None:
+def test_a_task_that_is_due_as_it_is_added_runs_though_the_timer_closes(build: Build) -> None:
     class ClosedMeanwhile(build.SystemTimer):  # type: ignore[misc,name-defined]
         """Is closed by another thread after a task was accepted and before it is handed over."""
 
@@ -278,7 +278,7 @@ def test_a_task_that_is_due_as_it_is_added_runs_though_the_timer_closes(build: M
     assert ran.wait(10)
 
 
-def test_close_races_with_tasks_that_are_due_as_they_are_added(build: ModuleType) -> None:
+def test_close_races_with_tasks_that_are_due_as_they_are_added(build: Build) -> None:
     for seed in range(30):
         timer = build.SystemTimer()
         ran: list[int] = []

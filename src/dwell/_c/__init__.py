@@ -1,1 +1,1 @@
-"""Declarations for compiled code: a `.pxd` here is all header, and is part of every module that cimports it."""
+"""Declarations for compiled code. A `.pxd` here is all header: it becomes part of every module that cimports it."""

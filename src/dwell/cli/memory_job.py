@@ -19,9 +19,10 @@ from dwell.cli.memory_input import Table, read_events, read_waits
 from dwell.cli.output import LocalFiles, is_local, must_be_free, whole_or_nothing
 from dwell.cli.problem import Problem
 from dwell.cli.summary import Summary
+from dwell.contract.columns import COMPLETED
+from dwell.contract.order import content, order
 from dwell.ledger import Outcome, Reason, Wait, replay
-from dwell.ledger.check import content, fault, order
-from dwell.ledger.value import COMPLETED
+from dwell.ledger.admission import fault
 from dwell.report.wait_histogram import WaitHistogram
 
 if TYPE_CHECKING:

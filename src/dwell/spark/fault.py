@@ -1,6 +1,6 @@
 """What is wrong with one operation by itself, as a Spark expression.
 
-`fault()` says, for a row of `plain_operations`, what `dwell.ledger.reason.Reason` says of an operation: the same
+`fault()` says, for a row of `plain_operations`, what `dwell.contract.reason.Reason` says of an operation: the same
 texts, looked for in the same order. Nothing in a bad row raises, whether `spark.sql.ansi.enabled` is on or off.
 
 Expressions are SQL text here and in the modules around: a thousand columns made one by one from Python cost seconds, a
@@ -9,7 +9,8 @@ text costs one call.
 
 from __future__ import annotations
 
-from dwell.ledger.reason import MAX_MS, Reason
+from dwell.contract.reason import Reason
+from dwell.contract.time_range import MAX_MS
 from dwell.spark.schema import in_range
 
 # The row names no operation: then it is a repeat of no other.

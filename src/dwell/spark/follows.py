@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
+from dwell.contract.time_range import MAX_MS, MIN_MS
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger.reason import MAX_MS, MIN_MS
 from dwell.spark.met import SIGNAL, beside, met
 from dwell.spark.schema import by_place, in_range, millis, struct
 

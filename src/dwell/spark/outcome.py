@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dwell.ledger.reason import Reason
+from dwell.contract.reason import Reason
 from dwell.spark.fault import HAS_NO_OP_ID, text
 
 if TYPE_CHECKING:

@@ -34,8 +34,9 @@ import array
 
 from dwell.clock import ManualClock, SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
-from dwell.timer.delay import LARGEST_WHEEL, at_least, between, int64s, milliseconds
+from dwell.number import at_least, between, int64s, whole_number
 from dwell.timer.statistic import LevelStatistics, TimerStatistics
+from dwell.timer.wheel import LARGEST_WHEEL
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject *op)
@@ -116,7 +117,7 @@ cdef inline int64_t to_ms(str name, value) except? -1:
             return value
         except OverflowError:
             pass
-    return milliseconds(name, value)
+    return whole_number(name, value)
 
 
 cdef class TimerTask:

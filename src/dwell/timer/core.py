@@ -13,12 +13,12 @@ from typing import SupportsIndex
 
 from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
-from dwell.timer.delay import FOREVER_MS, LARGEST_WHEEL, at_least, between, int64s, milliseconds
+from dwell.number import FOREVER_MS, at_least, between, int64s, whole_number
 from dwell.timer.delay_queue import DelayQueue
 from dwell.timer.statistic import LATENESS_BOUNDS_MS, LevelStatistics, TimerStatistics
 from dwell.timer.task import RecurringTask, TimerTask
 from dwell.timer.task_list import NOT_QUEUED, TaskCounter, TimerTaskEntry
-from dwell.timer.wheel import TimingWheel
+from dwell.timer.wheel import LARGEST_WHEEL, TimingWheel
 
 
 class HandleTask(TimerTask):
@@ -91,7 +91,7 @@ class TimerCore:
 
     def reschedule(self, task: TimerTask, delay_ms: SupportsIndex) -> None:
         """Give `task` a new delay, counted from now, in place: O(1), whether it waits or not."""
-        delay_ms = milliseconds("delay_ms", delay_ms)
+        delay_ms = whole_number("delay_ms", delay_ms)
         if not isinstance(task, TimerTask):
             raise InvalidType(f"reschedule takes a TimerTask, not {type(task).__name__}: {task!r}")
         task._delay_ms = delay_ms

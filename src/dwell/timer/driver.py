@@ -12,8 +12,8 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex
 
 from dwell.clock import Clock, SystemClock
-from dwell.errors import ErrorHandler, log_error
-from dwell.timer.delay import at_least
+from dwell.errors import ErrorHandler, log_error, report
+from dwell.number import at_least
 from dwell.timer.executor import InlineExecutor, Worker
 from dwell.timer.task import TimerTask
 
@@ -62,8 +62,8 @@ class Driver(Base):
         """Wait up to `timeout_ms` for a bucket to expire, then hand over all that is due. False if nothing expired."""
         if timeout_ms != 0:
             timeout_ms = at_least("timeout_ms", timeout_ms, 0)
-            # What an interrupt left over is due already.
-            if not self._due:
+            # What an interrupt left over is due already. The timer's own thread takes what is due by itself.
+            if self._worker is not None or not self._due:
                 self._wait(timeout_ms)
         advanced = self._advance()
         if self._due:
@@ -151,7 +151,4 @@ class Driver(Base):
                 return
 
     def _report(self, error: BaseException, source: object) -> None:
-        try:
-            self._on_error(error, source)
-        except Exception as second:
-            log_error(second, self._on_error)
+        report(self._on_error, error, source)

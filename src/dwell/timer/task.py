@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, SupportsIndex
 
 from dwell.errors import InvalidArgument
-from dwell.timer.delay import at_least, milliseconds
+from dwell.number import at_least, whole_number
 
 if TYPE_CHECKING:
     from dwell.timer.task_list import TimerTaskEntry
@@ -22,7 +22,7 @@ class TimerTask:
     __slots__ = ("_callback", "_cancelled", "_delay_ms", "_entry")
 
     def __init__(self, delay_ms: SupportsIndex, callback: Callable[[], object] | None = None) -> None:
-        self._delay_ms = milliseconds("delay_ms", delay_ms)
+        self._delay_ms = whole_number("delay_ms", delay_ms)
         if callback is None and type(self).run in (TimerTask.run, RecurringTask.run):
             raise InvalidArgument("a TimerTask needs a callback or a subclass that overrides run()")
         self._callback = callback

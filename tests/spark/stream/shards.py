@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dwell.contract.order import content
 from dwell.ledger import Event, Need, Outcome, Wait
-from dwell.ledger.check import content, fault, is_usable_event
+from dwell.ledger.admission import fault, is_usable_event
 from dwell.spark.stream import keys, operations
 from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat
 from dwell.spark.stream.keys import KeyRows

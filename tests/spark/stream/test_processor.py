@@ -13,7 +13,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from dwell.errors import InvalidArgument
 from dwell.ledger import Event, Need, Wait, replay
-from dwell.ledger.check import fault, is_usable_event
+from dwell.ledger.admission import fault, is_usable_event
 from dwell.spark.stream.pack import OP_COLUMNS, pack_beats, pack_events, pack_operations
 from dwell.spark.stream.processor import KeyProcessor, OperationProcessor
 from dwell.spark.stream.table import load

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from dwell.contract.order import content
+from dwell.contract.reason import Reason
+from dwell.contract.time_range import is_usable_time
 from dwell.ledger import Event, Need, Outcome, Wait, replay
-from dwell.ledger.check import content, fault, is_usable_event, is_usable_time
-from dwell.ledger.reason import Reason
+from dwell.ledger.admission import fault, is_usable_event
 from dwell.spark.stream import journal
 from dwell.spark.stream.decide import rows_of
 from dwell.spark.stream.terms import Terms

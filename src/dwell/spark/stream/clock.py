@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dwell.ledger.reason import MIN_MS
+from dwell.contract.time_range import MIN_MS
 
 # Before all times: nothing is late and nothing is decided.
 START = MIN_MS - 1

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dwell.ledger.reason import Reason
-from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
+from dwell.contract.columns import COMPLETED, EXPIRED, REJECTED
+from dwell.contract.reason import Reason
 from dwell.spark.stream.meet import distinct, repeated, unrepeated
 from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER

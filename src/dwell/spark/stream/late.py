@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dwell.ledger.value import PENDING
+from dwell.contract.columns import PENDING
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Operations, decide, rows_of
 from dwell.spark.stream.meet import Keys, met_times, unrepeated

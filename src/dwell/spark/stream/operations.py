@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dwell.ledger.reason import MAX_MS, Reason
-from dwell.ledger.value import REJECTED
+from dwell.contract.columns import REJECTED
+from dwell.contract.reason import Reason
+from dwell.contract.time_range import MAX_MS
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, rows_of, stirred
 from dwell.spark.stream.journal import Journal, Times, opened

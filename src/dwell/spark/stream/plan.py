@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
+from dwell.contract.columns import COMPLETED, EXPIRED, REJECTED
 from dwell.errors import InvalidArgument
-from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
 from dwell.spark.schema import extra_names, in_range, plain_events, plain_operations
 from dwell.spark.stream.operations import outcome_schema
 from dwell.spark.stream.pack import OP_COLUMNS, PACKED, pack_beats, pack_events, pack_operations

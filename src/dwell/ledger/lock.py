@@ -1,22 +1,21 @@
-"""The lock of a ledger; `mutex.pyx` is its compiled twin."""
+"""The lock of a ledger."""
 
 from __future__ import annotations
 
 import threading
 
 
-class Mutex:
-    """One thread at a time. A thread that holds it and asks again (a finaliser, run while the ledger works) gets an
-    error, not a deadlock.
+class Lock:
+    """One thread at a time. A thread that holds it and asks again gets an error, not a deadlock: a finaliser or a
+    signal handler may run while the ledger works, and call the ledger.
     """
 
-    __slots__ = ("_lock", "release")
+    __slots__ = ("_lock",)
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self.release = self._lock.release
 
-    def acquire(self) -> None:
+    def __enter__(self) -> None:
         if self._lock._is_owned():  # type: ignore[attr-defined]
             raise RuntimeError("the ledger was called from within itself")
         try:
@@ -26,3 +25,6 @@ class Mutex:
             if self._lock._is_owned():  # type: ignore[attr-defined]
                 self._lock.release()
             raise
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._lock.release()

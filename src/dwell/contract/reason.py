@@ -1,20 +1,12 @@
-"""Why an operation is rejected: one table that replay, the live ledger, Spark and the documents read.
+"""Why an operation is rejected: one table for replay, the live ledger, Spark and the documents.
 
 A reason is `<column> <problem>` or, where a value is to blame, `<column> <problem>: <value>`. Where an operation has
-several faults the first row of the table that applies is its reason. The range of times is that of the calendar years
-1 to 9999 (UTC), which every engine, Python's `datetime` and Spark's `timestamp` can hold.
+several faults the first row of the table that applies is its reason.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-
-# 0001-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z, in milliseconds since 1970.
-MIN_MS = -62_135_596_800_000
-MAX_MS = 253_402_300_799_999
-
-# A time before every time the contract allows.
-BEFORE_ALL = MIN_MS - 1
 
 
 class Reason(Enum):

@@ -6,18 +6,12 @@ contract calls a fault becomes a rejected outcome, never an exception.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMPLETED: Final = "completed"
-EXPIRED: Final = "expired"
-REJECTED: Final = "rejected"
-CANCELLED: Final = "cancelled"
-PENDING: Final = "pending"
-
-Settled = Literal["completed", "expired", "rejected", "cancelled", "pending"]
+    from dwell.contract.columns import OutcomeName
 
 
 class Need(NamedTuple):
@@ -58,7 +52,7 @@ class Outcome(NamedTuple):
     """
 
     op_id: str | None
-    outcome: Settled
+    outcome: OutcomeName
     finished_at_ms: int | None = None
     waited_ms: int | None = None
     completed_by: str | None = None
