@@ -136,6 +136,53 @@ def test_a_timeout_can_be_rescheduled_and_entered_once() -> None:
     play(scene)
 
 
+def test_a_timeout_of_zero_does_not_cancel_what_comes_after_its_block() -> None:
+    async def scene(timer: LoopTimer, clock: ManualClock) -> None:
+        async def body() -> str:
+            async with timer.timeout(0) as timeout:
+                pass
+            async with timer.timeout(10_000) as moved:
+                moved.reschedule(0)
+            await settle()
+            assert not timeout.expired
+            assert not moved.expired
+            return "done"
+
+        assert await asyncio.ensure_future(body()) == "done"
+
+    play(scene)
+
+
+def test_a_timeout_is_rescheduled_inside_its_block_only_and_not_once_it_has_expired() -> None:
+    async def scene(timer: LoopTimer, clock: ManualClock) -> None:
+        timeout = timer.timeout(10)
+        with pytest.raises(RuntimeError, match="not been entered"):
+            timeout.reschedule(5)
+        async with timeout:
+            pass
+        with pytest.raises(RuntimeError, match="is over"):
+            timeout.reschedule(0)
+        await settle()
+
+        async def body() -> None:
+            async with timer.timeout(10) as expiring:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    with pytest.raises(RuntimeError, match="is over"):
+                        expiring.reschedule(0)
+                    await settle()
+
+        task = asyncio.ensure_future(body())
+        await settle()
+        await move(timer, clock, 10)
+        await settle()
+        assert isinstance(task.exception(), TimeoutError)
+        assert timer.size == 0
+
+    play(scene)
+
+
 def test_wait_for_gives_the_result() -> None:
     async def scene(timer: LoopTimer, clock: ManualClock) -> None:
         assert await timer.wait_for(asyncio.sleep(0, "x"), 50) == "x"
@@ -181,6 +228,46 @@ def test_close_tells_who_sleeps_and_who_is_inside_a_timeout() -> None:
         assert isinstance(wait.exception(), Closed)
         with pytest.raises(Closed):
             timer.schedule(1, int)
+
+    play(scene)
+
+
+def test_close_lets_what_is_due_run() -> None:
+    async def scene(timer: LoopTimer, clock: ManualClock) -> None:
+        ran: list[int] = []
+        timer.schedule(0, lambda: ran.append(1))
+        sleep = asyncio.ensure_future(timer.sleep(0))
+        wait = asyncio.ensure_future(timer.wait_for(asyncio.Event().wait(), 0))
+        await asyncio.sleep(0)
+        timer.schedule(0, lambda: ran.append(2))
+        timer.close()
+        await settle()
+        assert ran == [1, 2]
+        assert sleep.done()
+        assert sleep.exception() is None
+        assert isinstance(wait.exception(), TimeoutError)
+
+    play(scene)
+
+
+def test_close_after_an_interrupt_lets_what_is_due_run() -> None:
+    async def scene(timer: LoopTimer, clock: ManualClock) -> None:
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        sleep = asyncio.ensure_future(timer.sleep(5))
+        await settle()
+        timer.schedule(5, interrupt)
+        second = asyncio.ensure_future(timer.sleep(5))
+        await settle()
+        clock.advance(5)
+        with pytest.raises(KeyboardInterrupt):
+            timer.advance_clock()
+        timer.close()
+        await settle()
+        assert sleep.done()
+        assert second.done()
+        assert second.exception() is None
 
     play(scene)
 

@@ -74,14 +74,16 @@ class LoopTimer(TimerCore):
         return True
 
     def close(self) -> None:
-        """Refuse new tasks, drop those that wait; who sleeps or has a timeout here gets `Closed`. Twice is fine."""
+        """Refuse new tasks, drop those that wait; who sleeps or has a timeout here gets `Closed`. Twice is fine.
+
+        What is due already still runs, on the loop.
+        """
         for task in self._clear():
             if isinstance(task, Sleep | Timeout):
                 task.abort()
-        for handle in (self._next_turn, self._next_run):
-            if handle is not None:
-                handle.cancel()
-        self._next_turn = self._next_run = None
+        if self._next_turn is not None:
+            self._next_turn.cancel()
+            self._next_turn = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -117,7 +119,7 @@ class LoopTimer(TimerCore):
             self._run_all(due)
         finally:
             if due:
-                self._due[:0] = due
+                self._give_back(due)
                 self._submit_due()
 
     def _report(self, error: BaseException, source: object) -> None:
@@ -150,13 +152,15 @@ class Sleep(TimerTask):
 class Timeout(TimerTask):
     """What `LoopTimer.timeout` returns: an async context manager that can be rescheduled while it runs."""
 
-    __slots__ = ("_cancelling", "_error", "_task", "_timer")
+    __slots__ = ("_cancelling", "_error", "_is_over", "_task", "_timer")
 
     def __init__(self, timer: LoopTimer, delay_ms: SupportsIndex) -> None:
         super().__init__(delay_ms)
         self._timer = timer
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = 0
+        # The block has ended or was interrupted: from then on nothing may cancel the task on its behalf.
+        self._is_over = False
         # What the block raises in place of the cancellation that interrupts it.
         self._error: Exception | None = None
 
@@ -166,7 +170,11 @@ class Timeout(TimerTask):
         return isinstance(self._error, TimeoutError)
 
     def reschedule(self, delay_ms: SupportsIndex) -> None:
-        """Let time run out `delay_ms` from now instead, O(1)."""
+        """Let time run out `delay_ms` from now instead, O(1). Inside the block only, and not once time has run out."""
+        if self._task is None:
+            raise RuntimeError("the timeout has not been entered")
+        if self._is_over:
+            raise RuntimeError("the timeout is over: its block has ended or its time has run out")
         self._timer.reschedule(self, delay_ms)
 
     def run(self) -> None:
@@ -176,7 +184,10 @@ class Timeout(TimerTask):
         self._interrupt(Closed("the timer was closed inside the block"))
 
     def _interrupt(self, error: Exception) -> None:
-        assert self._task is not None
+        # A timeout that is due at once may run only after its block has ended.
+        if self._is_over or self._task is None:
+            return
+        self._is_over = True
         self._error = error
         self._task.cancel()
 
@@ -194,6 +205,7 @@ class Timeout(TimerTask):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.cancel()
+        self._is_over = True
         assert self._task is not None
         # Only our own cancellation is replaced; one that somebody else asked for passes through.
         if self._error is not None and self._task.uncancel() <= self._cancelling and exc_type is asyncio.CancelledError:

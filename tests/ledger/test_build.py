@@ -35,10 +35,10 @@ def test_both_builds_give_the_same_outcomes(reference: str) -> None:
         [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True, check=True
     )
     build, answer = done.stdout.split()
-    assert build == ("reference" if reference == "1" else "compiled")
+    assert build == ("readable" if reference == "1" else "compiled")
     assert answer == digest(500)
 
 
 def test_the_modules_come_from_the_build_that_is_named() -> None:
     files = [sys.modules[f"dwell.ledger.{name}"].__file__ or "" for name in COMPILED]
-    assert [file.endswith(".py") for file in files] == [BUILD == "reference"] * len(COMPILED)
+    assert [file.endswith(".py") for file in files] == [BUILD == "readable"] * len(COMPILED)

@@ -51,7 +51,7 @@ def _missing() -> list[str]:
 BUILD = "compiled"
 
 if os.environ.get("DWELL_REFERENCE") == "1" or _missing():
-    BUILD = "reference"
+    BUILD = "readable"
     sys.meta_path.insert(0, SourceFinder)
     if os.environ.get("DWELL_REFERENCE") != "1":
         warnings.warn(

@@ -7,7 +7,7 @@ import warnings
 from dwell.purgatory.reference import DelayedOperation, Purgatory
 from dwell.timer import BUILD as TIMER_BUILD
 
-BUILD = "reference"
+BUILD = "readable"
 
 if TIMER_BUILD == "compiled":
     try:

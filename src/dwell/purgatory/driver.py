@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, SupportsIndex
 
 from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, ErrorHandler, InvalidArgument, log_error
+from dwell.number import at_least
 from dwell.purgatory.statistic import Outcome
 from dwell.timer import InlineExecutor, Timer
-from dwell.timer.delay import at_least
 
 if TYPE_CHECKING:
     from dwell.purgatory.core import PurgatoryCore as Base

@@ -1,5 +1,7 @@
 """A pytest plugin, active wherever dwell is installed: fixtures for tests that move time instead of sleeping.
 
+It imports nothing of dwell until a fixture is used.
+
 def test_it_gives_up(manual_clock, manual_timer):
     gave_up = []
     manual_timer.schedule(30_000, lambda: gave_up.append(True))
@@ -10,23 +12,30 @@ def test_it_gives_up(manual_clock, manual_timer):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from dwell.clock import ManualClock
-from dwell.timer import InlineExecutor, SystemTimer
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dwell.clock import ManualClock
+    from dwell.timer import SystemTimer
 
 
 @pytest.fixture
 def manual_clock() -> ManualClock:
     """A clock at 0 ms that only the test moves."""
+    from dwell.clock import ManualClock
+
     return ManualClock()
 
 
 @pytest.fixture
 def manual_timer(manual_clock: ManualClock) -> Iterator[SystemTimer]:
     """A timer on `manual_clock` that runs due tasks inside `advance_clock`. A task that raises fails the test."""
+    from dwell.timer import InlineExecutor, SystemTimer
+
     errors: list[BaseException] = []
     with SystemTimer(
         clock=manual_clock, executor=InlineExecutor(), on_error=lambda error, _task: errors.append(error)

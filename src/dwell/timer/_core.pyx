@@ -28,26 +28,21 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from dwell._c.clock cimport monotonic_ns
+
 import array
 
 from dwell.clock import ManualClock, SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
-from dwell.timer.delay import at_least, int64s, milliseconds
+from dwell.number import at_least, between, int64s, whole_number
 from dwell.timer.statistic import LevelStatistics, TimerStatistics
+from dwell.timer.wheel import LARGEST_WHEEL
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject *op)
     void PyObject_GC_UnTrack(void *op)
     int PyObject_GC_IsTracked(PyObject *op)
     void Py_FatalError(const char *message)
-
-cdef extern from "<time.h>" nogil:
-    ctypedef int clockid_t
-    cdef struct timespec:
-        long tv_sec
-        long tv_nsec
-    int clock_gettime(clockid_t clock, timespec *time)
-    clockid_t CLOCK_MONOTONIC
 
 cdef extern from *:
     """
@@ -122,13 +117,7 @@ cdef inline int64_t to_ms(str name, value) except? -1:
             return value
         except OverflowError:
             pass
-    return milliseconds(name, value)
-
-
-cdef inline int64_t monotonic_ns() noexcept:
-    cdef timespec time
-    clock_gettime(CLOCK_MONOTONIC, &time)
-    return <int64_t> time.tv_sec * 1000000000 + time.tv_nsec
+    return whole_number(name, value)
 
 
 cdef class TimerTask:
@@ -209,10 +198,7 @@ cdef class TimerCore:
 
     def __init__(self, tick_ms, wheel_size, clock):
         self.tick_ms = at_least("tick_ms", tick_ms, 1)
-        size = at_least("wheel_size", wheel_size, 2)
-        if size > 1 << 20:
-            raise InvalidArgument(f"wheel_size must be at most {1 << 20}, not {size}")
-        self.wheel_size = size
+        self.wheel_size = between("wheel_size", wheel_size, 2, LARGEST_WHEEL)
         self.clock = clock
         self.clock_kind = (
             SYSTEM_CLOCK if type(clock) is SystemClock else MANUAL_CLOCK if type(clock) is ManualClock else OTHER_CLOCK
@@ -342,6 +328,10 @@ cdef class TimerCore:
         cdef list due = self._due
         self._due = empty
         return due
+
+    def _give_back(self, list due):
+        """Keep tasks that were taken and not handed over; they are the first to be taken next time."""
+        self._due[:0] = due
 
     def _take_tokens(self):
         cdef array.array tokens = array.clone(INT64S, self.token_count, zero=False)

@@ -13,12 +13,12 @@ from typing import SupportsIndex
 
 from dwell.clock import Clock, SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
-from dwell.timer.delay import FOREVER_MS, at_least, int64s, milliseconds
+from dwell.number import FOREVER_MS, at_least, between, int64s, whole_number
 from dwell.timer.delay_queue import DelayQueue
 from dwell.timer.statistic import LATENESS_BOUNDS_MS, LevelStatistics, TimerStatistics
 from dwell.timer.task import RecurringTask, TimerTask
 from dwell.timer.task_list import NOT_QUEUED, TaskCounter, TimerTaskEntry
-from dwell.timer.wheel import TimingWheel
+from dwell.timer.wheel import LARGEST_WHEEL, TimingWheel
 
 
 class HandleTask(TimerTask):
@@ -38,9 +38,9 @@ class TimerCore:
     """Wheels, delay queue and counters. One lock guards them all; no user code runs while it is held."""
 
     def __init__(self, tick_ms: SupportsIndex, wheel_size: SupportsIndex, clock: Clock) -> None:
-        self.tick_ms = at_least("tick_ms", tick_ms, 1)
-        self.wheel_size = at_least("wheel_size", wheel_size, 2)
-        self.clock = clock
+        self._tick_ms = at_least("tick_ms", tick_ms, 1)
+        self._wheel_size = between("wheel_size", wheel_size, 2, LARGEST_WHEEL)
+        self._clock = clock
         self._start_ms = clock.end_ms if isinstance(clock, SystemClock) else clock.now_ms
         self._closed = False
         self._counter = TaskCounter()
@@ -56,6 +56,18 @@ class TimerCore:
         self._lateness = [0] * (len(LATENESS_BOUNDS_MS) + 1)
 
     # Called by the driver's owner: scalar
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def tick_ms(self) -> int:
+        return self._tick_ms
+
+    @property
+    def wheel_size(self) -> int:
+        return self._wheel_size
 
     @property
     def size(self) -> int:
@@ -79,10 +91,10 @@ class TimerCore:
 
     def reschedule(self, task: TimerTask, delay_ms: SupportsIndex) -> None:
         """Give `task` a new delay, counted from now, in place: O(1), whether it waits or not."""
-        delay_ms = milliseconds("delay_ms", delay_ms)
+        delay_ms = whole_number("delay_ms", delay_ms)
         if not isinstance(task, TimerTask):
             raise InvalidType(f"reschedule takes a TimerTask, not {type(task).__name__}: {task!r}")
-        task.delay_ms = delay_ms
+        task._delay_ms = delay_ms
         self.add(task)
 
     # Called by the driver's owner: bulk
@@ -93,18 +105,25 @@ class TimerCore:
         given = None if tokens is None else int64s("tokens", tokens)
         if given is not None and len(given) != len(delays):
             raise InvalidType(f"tokens has {len(given)} items, delays_ms has {len(delays)}")
-        handles = array("q", range(self._next_handle, self._next_handle + len(delays)))
-        self._next_handle += len(delays)
-        for place, handle in enumerate(handles):
-            task = HandleTask(delays[place], handle, handle if given is None else given[place])
-            self._handles[handle] = task
-            self.add(task)
+        start_ms = self._start_ms()
+        with self._lock:
+            handles = array("q", range(self._next_handle, self._next_handle + len(delays)))
+            self._next_handle += len(delays)
+            next_ms = self._queue.next_expiration_ms()
+            for place, handle in enumerate(handles):
+                task = HandleTask(delays[place], handle, handle if given is None else given[place])
+                self._insert(task, min(start_ms + task.delay_ms, FOREVER_MS), start_ms)
+            is_next = next_ms != self._queue.next_expiration_ms()
+        if is_next:
+            self._wake()
         return handles
 
     def cancel_many(self, handles: object) -> int:
         """Cancel what still waits of `handles`, return how many did. Those that fired or never were are passed over."""
-        tasks = (self._handles.pop(handle, None) for handle in int64s("handles", handles))
-        return sum(task.cancel() for task in tasks if task is not None)
+        view = int64s("handles", handles)
+        with self._lock:
+            tasks = (self._handles.pop(handle, None) for handle in view)
+            return sum(task.cancel() for task in tasks if task is not None)
 
     # Called by the driver
 
@@ -129,6 +148,11 @@ class TimerCore:
         with self._lock:
             due, self._due = self._due, []
             return due
+
+    def _give_back(self, due: list[TimerTask]) -> None:
+        """Keep tasks that were taken and not handed over; they are the first to be taken next time."""
+        with self._lock:
+            self._due[:0] = due
 
     def _take_tokens(self) -> array[int]:
         with self._lock:
@@ -157,8 +181,10 @@ class TimerCore:
         """Let a recurring task that starts to run be due again, unless it was cancelled or added meanwhile."""
         now_ms = self.clock.now_ms()
         with self._lock:
-            if not (self._closed or task.is_cancelled or task.is_pending):
-                self._add_at(task, task._next_deadline_ms(now_ms), now_ms)
+            if self._closed or task.is_cancelled or task.is_pending:
+                return
+            waits, is_next = self._insert(task, task._next_deadline_ms(now_ms), now_ms)
+        self._tell_driver(waits, is_next)
 
     def _clear(self) -> list[TimerTask]:
         """Refuse what comes from now on and let go of all that waits; returns the tasks among it."""
@@ -202,21 +228,29 @@ class TimerCore:
     # Inside
 
     def _add_at(self, task: TimerTask, deadline_ms: int, now_ms: int) -> None:
-        if task._entry is not None and task._entry.counter is not self._counter:
-            task._entry.remove()
         with self._lock:
-            if self._closed:
-                raise Closed("the timer is closed; it takes no more tasks")
-            if task._entry is not None:
-                task._entry.remove()
-            task._cancelled = False
-            expiration_ms = -(-deadline_ms // self.tick_ms) * self.tick_ms
-            task._entry = entry = TimerTaskEntry(task, expiration_ms, self._counter, deadline_ms)
-            next_ms = self._queue.next_expiration_ms()
-            waits = deadline_ms > now_ms and self._wheel.add(entry)
-            if not waits:
-                self._fire(entry, now_ms)
-            is_next = waits and next_ms != self._queue.next_expiration_ms()
+            waits, is_next = self._insert(task, deadline_ms, now_ms)
+        self._tell_driver(waits, is_next)
+
+    def _insert(self, task: TimerTask, deadline_ms: int, now_ms: int) -> tuple[bool, bool]:
+        """Under the lock. Whether the task waits (else it is due), and whether it is the next to expire."""
+        if self._closed:
+            raise Closed("the timer is closed; it takes no more tasks")
+        if task._entry is not None:
+            task._entry.remove()
+        task._cancelled = False
+        expiration_ms = -(-deadline_ms // self._tick_ms) * self._tick_ms
+        task._entry = entry = TimerTaskEntry(task, expiration_ms, self._counter, deadline_ms)
+        if isinstance(task, HandleTask):
+            self._handles[task.handle] = task
+        next_ms = self._queue.next_expiration_ms()
+        if deadline_ms > now_ms and self._wheel.add(entry):
+            return True, next_ms != self._queue.next_expiration_ms()
+        self._fire(entry, now_ms)
+        return False, False
+
+    def _tell_driver(self, waits: bool, is_next: bool) -> None:
+        """Without the lock: the driver has locks of its own, and runs user code."""
         if is_next:
             self._wake()
         elif not waits:

@@ -12,8 +12,8 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex
 
 from dwell.clock import Clock, SystemClock
-from dwell.errors import ErrorHandler, log_error
-from dwell.timer.delay import at_least
+from dwell.errors import ErrorHandler, log_error, report
+from dwell.number import at_least
 from dwell.timer.executor import InlineExecutor, Worker
 from dwell.timer.task import TimerTask
 
@@ -50,7 +50,9 @@ class Driver(Base):
         self.name = name
         self._on_error = log_error if on_error is None else on_error
         self._executor = executor
-        self._worker = Worker(f"dwell-{name}", self._run_all, self._report) if executor is None else None
+        self._worker = (
+            Worker(f"dwell-{name}", self._take_due, self._run_all, self._report) if executor is None else None
+        )
         self._condition = threading.Condition(threading.Lock())
         self._waiters = 0
         # Held by the one thread that runs due tasks inline; others, and tasks that advance, leave theirs to it.
@@ -59,12 +61,14 @@ class Driver(Base):
     def advance_clock(self, timeout_ms: SupportsIndex) -> bool:
         """Wait up to `timeout_ms` for a bucket to expire, then hand over all that is due. False if nothing expired."""
         if timeout_ms != 0:
-            self._wait(at_least("timeout_ms", timeout_ms, 0))
-        if not self._advance():
-            return False
+            timeout_ms = at_least("timeout_ms", timeout_ms, 0)
+            # What an interrupt left over is due already. The timer's own thread takes what is due by itself.
+            if self._worker is not None or not self._due:
+                self._wait(timeout_ms)
+        advanced = self._advance()
         if self._due:
             self._submit_due()
-        return True
+        return advanced
 
     def advance_many(self, timeout_ms: SupportsIndex = 0) -> array[int]:
         """Like `advance_clock`, and hand back the tokens of `add_many` timers expired since the last call."""
@@ -72,10 +76,13 @@ class Driver(Base):
         return self._take_tokens()
 
     def close(self) -> None:
-        """Refuse new tasks, drop those that wait, let those handed over finish. May be called twice and from a task."""
+        """Refuse new tasks, drop those that wait, let those that are due run. May be called twice and from a task."""
         self._clear()
         with self._condition:
             self._condition.notify_all()
+        # Another thread may have added a task that is due and not told of it yet; or an interrupt left some over.
+        if self._due:
+            self._submit_due()
         if self._worker is not None:
             self._worker.close()
 
@@ -111,16 +118,22 @@ class Driver(Base):
 
     def _submit_due(self) -> None:
         if self._worker is not None:
-            if due := self._take_due():
-                self._worker.put(due)
+            self._worker.wake()
         elif self._executor is None or isinstance(self._executor, InlineExecutor):
             self._run_inline()
         else:
-            for task in self._take_due():
-                try:
-                    self._executor.submit(self._run_one, task)
-                except Exception as error:
-                    self._report(error, task)
+            due = self._take_due()
+            try:
+                while due:
+                    try:
+                        self._executor.submit(self._run_one, due[0])
+                    except Exception as error:
+                        self._report(error, due[0])
+                    del due[0]
+            finally:
+                # Not empty only if an exception that is no Exception, such as KeyboardInterrupt, passes through.
+                if due:
+                    self._give_back(due)
 
     def _run_inline(self) -> None:
         while self._running.acquire(blocking=False):
@@ -131,14 +144,11 @@ class Driver(Base):
             finally:
                 # Not empty only if an exception that is no Exception, such as KeyboardInterrupt, passes through.
                 if due:
-                    self._due[:0] = due
+                    self._give_back(due)
                 self._running.release()
             # What came due between the last look and the release had nobody to run it.
             if not self._due:
                 return
 
     def _report(self, error: BaseException, source: object) -> None:
-        try:
-            self._on_error(error, source)
-        except Exception as second:
-            log_error(second, self._on_error)
+        report(self._on_error, error, source)

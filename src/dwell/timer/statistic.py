@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Lateness is counted in powers of two: lateness[0] is on time, lateness[i] is up to LATENESS_BOUNDS_MS[i] = 2^i - 1,
-# and the last one is everything beyond the last bound (about 18 minutes).
-LATENESS_BOUNDS_MS: tuple[int, ...] = tuple((1 << i) - 1 for i in range(21))
+from dwell.histogram import BOUNDS, bound_of
+
+# Lateness is counted by powers of two.
+LATENESS_BOUNDS_MS = BOUNDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,4 @@ class TimerStatistics:
 
     def lateness_at_most_ms(self, share: float) -> int | None:
         """A bound that `share` (0..1) of all fired tasks kept; None if none fired or the bound is off the scale."""
-        needed, seen = share * self.fired, 0
-        for count, bound_ms in zip(self.lateness, LATENESS_BOUNDS_MS, strict=False):
-            seen += count
-            if self.fired and seen >= needed:
-                return bound_ms
-        return None
+        return bound_of(self.lateness, share)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, SupportsIndex
 
 from dwell.errors import InvalidArgument
-from dwell.timer.delay import at_least, milliseconds
+from dwell.number import at_least, whole_number
 
 if TYPE_CHECKING:
     from dwell.timer.task_list import TimerTaskEntry
@@ -19,10 +19,10 @@ class TimerTask:
     already waits moves it. Any thread may call any method.
     """
 
-    __slots__ = ("_callback", "_cancelled", "_entry", "delay_ms")
+    __slots__ = ("_callback", "_cancelled", "_delay_ms", "_entry")
 
     def __init__(self, delay_ms: SupportsIndex, callback: Callable[[], object] | None = None) -> None:
-        self.delay_ms = milliseconds("delay_ms", delay_ms)
+        self._delay_ms = whole_number("delay_ms", delay_ms)
         if callback is None and type(self).run in (TimerTask.run, RecurringTask.run):
             raise InvalidArgument("a TimerTask needs a callback or a subclass that overrides run()")
         self._callback = callback
@@ -38,6 +38,11 @@ class TimerTask:
         self._cancelled = True
         entry = self._entry
         return entry is not None and entry.cancel()
+
+    @property
+    def delay_ms(self) -> int:
+        """How long the task waits from the moment it is added; `timer.reschedule` changes it."""
+        return self._delay_ms
 
     @property
     def is_cancelled(self) -> bool:
@@ -68,7 +73,7 @@ class RecurringTask(TimerTask):
     from the moment it starts to run; periods that passed meanwhile are skipped, not made up for.
     """
 
-    __slots__ = ("_due_ms", "period_ms")
+    __slots__ = ("_due_ms", "_period_ms")
 
     def __init__(
         self,
@@ -77,9 +82,13 @@ class RecurringTask(TimerTask):
         *,
         delay_ms: SupportsIndex | None = None,
     ) -> None:
-        self.period_ms = at_least("period_ms", period_ms, 1)
-        super().__init__(self.period_ms if delay_ms is None else delay_ms, callback)
+        self._period_ms = at_least("period_ms", period_ms, 1)
+        super().__init__(self._period_ms if delay_ms is None else delay_ms, callback)
         self._due_ms = 0
+
+    @property
+    def period_ms(self) -> int:
+        return self._period_ms
 
     def _next_deadline_ms(self, now_ms: int) -> int:
         behind = max(0, now_ms - self._due_ms)

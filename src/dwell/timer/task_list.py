@@ -12,14 +12,19 @@ from dwell.timer.task import TimerTask
 NOT_QUEUED = -(2**128)
 
 
+# One lock for all timers of this build: a task may be moved from one timer to another, by several threads at once, and
+# then no lock of one timer alone says where it is. No user code runs while it is held.
+LOCK = RLock()
+
+
 @final
 class TaskCounter:
-    """What all the buckets of one timer share: its lock, and how many tasks it holds."""
+    """What all the buckets of one timer share: the lock, and how many tasks it holds."""
 
     __slots__ = ("cancelled", "lock", "value")
 
     def __init__(self) -> None:
-        self.lock = RLock()
+        self.lock = LOCK
         self.value = 0
         self.cancelled = 0
 

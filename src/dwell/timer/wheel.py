@@ -51,6 +51,9 @@ from typing import final
 from dwell.timer.delay_queue import DelayQueue
 from dwell.timer.task_list import TaskCounter, TimerTaskEntry, TimerTaskList
 
+# Buckets per level. More would cost memory for nothing: with 20 per level, 15 levels reach 64 bits.
+LARGEST_WHEEL = 2**20
+
 
 @final
 class TimingWheel:
