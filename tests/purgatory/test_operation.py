@@ -8,6 +8,7 @@ import pytest
 
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.purgatory import Purgatory
+from dwell.testing import ManualClock
 from tests.builds import Build
 from tests.purgatory.operation import probe_class
 
@@ -179,3 +180,58 @@ def test_an_exception_outside_a_purgatory_is_logged(build: Build, caplog: pytest
     operation = probe_class(build)(then=lambda: 1 / 0)
     assert operation.force_complete() is True
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_cancelling_an_operation_takes_it_out_whoever_is_asked(
+    build: Build, purgatory: Purgatory, clock: ManualClock
+) -> None:
+    for cancel in (lambda operation: operation.cancel(), purgatory.cancel):
+        operation = probe_class(build)(50)
+        assert cancel(operation) is False, "it does not wait"
+        assert not operation.is_cancelled
+        purgatory.try_complete_else_watch(operation, ["a", "b"])
+        assert cancel(operation) is True
+        assert (operation.is_cancelled, operation.is_pending, cancel(operation)) == (True, False, False)
+        operation.ready = True
+        assert purgatory.check_and_complete("a") == purgatory.check_and_complete("b") == 0
+        clock.advance(100)
+        purgatory.advance()
+        assert operation.log == []
+    assert purgatory.statistics().cancelled == 2
+
+
+def test_a_completed_operation_is_not_cancelled(build: Build, purgatory: Purgatory) -> None:
+    operation = probe_class(build)()
+    purgatory.try_complete_else_watch(operation, ["k"])
+    operation.force_complete()
+    assert not operation.is_cancelled
+    assert operation.cancel() is False
+    assert purgatory.statistics().cancelled == 0
+
+
+def test_an_operation_that_waits_in_a_timer_alone_can_be_cancelled(build: Build, clock: ManualClock) -> None:
+    with build.SystemTimer(clock=clock) as timer:
+        operation = probe_class(build)(50)
+        timer.add(operation)
+        assert operation.cancel() is True
+        assert timer.size == 0
+
+
+def test_a_clock_that_fails_keeps_no_operation_from_its_callbacks(build: Build) -> None:
+    class Broken:
+        fails = False
+
+        def now_ms(self) -> int:
+            if self.fails:
+                raise OSError("no clock")
+            return 0
+
+    clock, errors = Broken(), []
+    with build.Purgatory("broken", clock=clock, reaper=False, on_error=lambda *args: errors.append(args)) as purgatory:
+        operation = probe_class(build)()
+        purgatory.try_complete_else_watch(operation, ["k"])
+        clock.fails = operation.ready = True
+        assert purgatory.check_and_complete("k") == 1
+        assert operation.log == ["complete"]
+        clock.fails = False
+    assert [(type(error), source) for error, source in errors] == [(OSError, clock)]

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-# cython: binding=False, embedsignature=True, embedsignature.format=clinic
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic, auto_pickle=False
 """The compiled twin of `operation.py`, `watch_map.py`, `action_queue.py` and `purgatory.py`, whose head tells the theory.
 
 **The interpreter lock guards the map.** Appending a watch, dropping watches and claiming an operation run no Python code and drop no last
@@ -81,8 +81,8 @@ cdef enum:
     FEW = 16
     # A purge lets other threads run after this many watches: a key with 340,000 of them must not stop them meanwhile.
     PURGE_CHUNK = 4096
-    # Entries kept for the next key.
-    FREE_ENTRIES = 256
+    # Watches, and entries of the map, that are kept for the next operation and the next key.
+    MOST_FREE = 256
 
 cdef str TRY_COMPLETE = "try_complete"
 cdef str ON_COMPLETE = "on_complete"
@@ -139,10 +139,39 @@ cdef int drain(Thread *thread) except -1:
 # Operations
 
 cdef struct Watch:
-    # Borrowed; NULL once the operation is completed or cancelled.
+    # Borrowed; NULL once the operation is completed or cancelled. In a free watch: the next one.
     PyObject *operation
     # How many lists hold the watch.
     uint32_t lists
+
+
+cdef Watch *free_watches = NULL
+cdef uint32_t free_watch_count = 0
+
+
+cdef inline Watch *new_watch(DelayedOperation operation) except NULL:
+    global free_watches, free_watch_count
+    cdef Watch *watch = free_watches
+    if watch is not NULL:
+        free_watches = <Watch *> watch.operation
+        free_watch_count -= 1
+    else:
+        watch = <Watch *> PyMem_Malloc(sizeof(Watch))
+        if watch is NULL:
+            raise MemoryError
+    watch.operation = <PyObject *> operation
+    watch.lists = 0
+    return watch
+
+
+cdef inline void free_watch(Watch *watch) noexcept:
+    global free_watches, free_watch_count
+    if free_watch_count == MOST_FREE:
+        PyMem_Free(watch)
+        return
+    watch.operation = <PyObject *> free_watches
+    free_watches = watch
+    free_watch_count += 1
 
 
 @cython.final
@@ -186,7 +215,8 @@ cdef class DelayedOperation(TimerTask):
 
     def __dealloc__(self):
         # No list holds it: lists keep their operations alive.
-        PyMem_Free(self.watch)
+        if self.watch is not NULL:
+            free_watch(self.watch)
 
     # For the subclass
 
@@ -460,7 +490,7 @@ cdef inline void unwatch(DelayedOperation self) noexcept:
     if watch.lists:
         Py_DECREF(self)
     else:
-        PyMem_Free(watch)
+        free_watch(watch)
 
 
 # The map
@@ -487,8 +517,8 @@ cdef struct Map:
     int64_t watches
 
 
-cdef KeyEntry *FREE = NULL
-cdef uint32_t free_count = 0
+cdef KeyEntry *free_entries = NULL
+cdef uint32_t free_entry_count = 0
 
 
 cdef inline KeyEntry **chain_of(Map *map, Py_hash_t hash) noexcept:
@@ -536,17 +566,17 @@ cdef inline bint is_in_map(Map *map, KeyEntry *entry, Py_hash_t hash) noexcept:
 
 
 cdef KeyEntry *find_or_add(Map *map, key, Py_hash_t hash) except NULL:
-    global FREE, free_count
+    global free_entries, free_entry_count
     cdef KeyEntry *entry = find(map, key, hash)
     cdef KeyEntry **chain
     if entry is not NULL:
         return entry
     if map.keys >> map.bits:
         resize(map, map.bits + 1)
-    if FREE is not NULL:
-        entry = FREE
-        FREE = entry.next
-        free_count -= 1
+    if free_entries is not NULL:
+        entry = free_entries
+        free_entries = entry.next
+        free_entry_count -= 1
     else:
         entry = <KeyEntry *> PyMem_Malloc(sizeof(KeyEntry))
         if entry is NULL:
@@ -601,14 +631,14 @@ cdef inline void unlink(Map *map, KeyEntry *entry) noexcept:
 
 cdef inline void dispose(KeyEntry *entry) noexcept:
     """Free an entry that has no watches and is not in the map. Drops the key, which may run anybody's code: comes last."""
-    global FREE, free_count
+    global free_entries, free_entry_count
     cdef PyObject *key = entry.key
     if entry.watches is not entry.first:
         PyMem_Free(entry.watches)
-    if free_count < FREE_ENTRIES:
-        entry.next = FREE
-        FREE = entry
-        free_count += 1
+    if free_entry_count < MOST_FREE:
+        entry.next = free_entries
+        free_entries = entry
+        free_entry_count += 1
     else:
         PyMem_Free(entry)
     Py_DECREF(<object> key)
@@ -647,7 +677,7 @@ cdef inline void drop_empty(Watch *watch) noexcept:
     """One list less holds an empty watch."""
     watch.lists -= 1
     if watch.lists == 0:
-        PyMem_Free(watch)
+        free_watch(watch)
 
 
 cdef inline uint32_t pack(Map *map, KeyEntry *entry, uint32_t start, uint32_t end) noexcept:
@@ -733,8 +763,8 @@ cdef class Purgatory:
 
     cdef dict __dict__
     cdef object __weakref__
-    cdef readonly object name, timer, clock
-    cdef readonly int64_t purge_interval
+    cdef object _name, _timer, _clock
+    cdef int64_t _purge_interval
     cdef readonly object _on_error, _owns_timer, _reaper
     cdef public bint _closed
     cdef readonly object _lock
@@ -756,16 +786,16 @@ cdef class Purgatory:
         resize(&self.map, LEAST_BITS)
 
     def __init__(self, name, *, timer=None, clock=None, purge_interval=1000, reaper=True, on_error=None):
-        self.purge_interval = at_least("purge_interval", purge_interval, 0)
+        self._purge_interval = at_least("purge_interval", purge_interval, 0)
         self._on_error = log_error if on_error is None else on_error
-        self.name = name
+        self._name = name
         self._owns_timer = timer is None
-        self.clock, self.timer = clock_and_timer(name, clock, timer, reaper, self._on_error)
+        self._clock, self._timer = clock_and_timer(name, clock, timer, reaper, self._on_error)
         self.purges_when_watching = not reaper and not self._owns_timer
         self._lock = threading.Lock()
-        if isinstance(self.timer, TimerCore) and type(self.timer).add is TimerCore.add and self.timer.clock is self.clock:
-            self.timer_core = self.timer
-            self.has_own_clock = type(self.clock) is SystemClock or type(self.clock) is ManualClock
+        if isinstance(self._timer, TimerCore) and type(self._timer).add is TimerCore.add and self._timer.clock is self._clock:
+            self.timer_core = self._timer
+            self.has_own_clock = type(self._clock) is SystemClock or type(self._clock) is ManualClock
         home = Home.__new__(Home)
         (<Home> home).purgatory = <PyObject *> self
         Py_INCREF(home)
@@ -786,6 +816,26 @@ cdef class Purgatory:
                 unlink(&self.map, entry)
                 let_go(&self.map, entry)
         PyMem_Free(self.map.chains)
+
+    @property
+    def name(self):
+        """The name that statistics, threads and errors show."""
+        return self._name
+
+    @property
+    def timer(self):
+        """Where the clocks of operations run."""
+        return self._timer
+
+    @property
+    def clock(self):
+        """What tells the time."""
+        return self._clock
+
+    @property
+    def purge_interval(self):
+        """How many operations may be estimated to have left watches behind before a purge."""
+        return self._purge_interval
 
     def try_complete_else_watch(self, operation, watch_keys):
         """Complete `operation`, or let it wait for its keys and for its time. True if this call completed it.
@@ -812,7 +862,7 @@ cdef class Purgatory:
             for place in range(count):
                 hashes[place] = PyObject_Hash(keys[place])
             if self._closed:
-                raise Closed(f"the purgatory {self.name!r} is closed; it takes no more operations")
+                raise Closed(f"the purgatory {self._name!r} is closed; it takes no more operations")
             if waiting.completed:
                 return False
             waiting.home = <Home> self.home
@@ -918,7 +968,7 @@ cdef class Purgatory:
         """A frozen snapshot."""
         cdef int place
         return PurgatoryStatistics(
-            name=self.name,
+            name=self._name,
             watched=self.map.watches,
             delayed=delayed(self),
             completed=self.completed,
@@ -941,7 +991,7 @@ cdef class Purgatory:
     _wake_reaper = ReadablePurgatory._wake_reaper
 
     def __repr__(self):
-        return f"<{type(self).__name__} {self.name!r} delayed={self.num_delayed}>"
+        return f"<{type(self).__name__} {self._name!r} delayed={self.num_delayed}>"
 
     # Inside
 
@@ -974,7 +1024,7 @@ cdef class Purgatory:
 
     def _purge_if_worth_it(self):
         """What was watched since the last purge, and no longer waits for its time, has probably left watches behind."""
-        if self.estimated_total - delayed(self) > self.purge_interval:
+        if self.estimated_total - delayed(self) > self._purge_interval:
             self.purge()
 
     def _check(self):
@@ -1020,7 +1070,7 @@ cdef void dispose_all(KeyEntry *entry) noexcept:
 
 
 cdef inline int64_t delayed(Purgatory self) except -1:
-    return self.timer_core.pending if self.timer_core is not None else self.timer.size
+    return self.timer_core.pending if self.timer_core is not None else self._timer.size
 
 
 cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, Py_hash_t *hashes) except -1:
@@ -1028,11 +1078,7 @@ cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, P
     cdef Py_ssize_t place
     cdef KeyEntry *entry
     if operation.watch is NULL:
-        operation.watch = <Watch *> PyMem_Malloc(sizeof(Watch))
-        if operation.watch is NULL:
-            raise MemoryError
-        operation.watch.operation = <PyObject *> operation
-        operation.watch.lists = 0
+        operation.watch = new_watch(operation)
     try:
         for place in range(len(keys)):
             entry = find_or_add(&self.map, keys[place], hashes[place])
@@ -1059,8 +1105,8 @@ cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
             operation.started_ms = now_ms
             self.timer_core.add_at(operation, later(now_ms, operation.delay_ms), now_ms)
         else:
-            operation.started_ms = self.clock.now_ms()
-            self.timer.add(operation)
+            operation.started_ms = self._clock.now_ms()
+            self._timer.add(operation)
     except BaseException:
         unwatch(operation)
         cancel_task(operation)
@@ -1069,7 +1115,7 @@ cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
     if operation.completed:
         cancel_task(operation)
     elif self._closed and operation.cancel():
-        raise Closed(f"the purgatory {self.name!r} was closed; it takes no more operations")
+        raise Closed(f"the purgatory {self._name!r} was closed; it takes no more operations")
     return 0
 
 
@@ -1134,7 +1180,7 @@ cdef inline int64_t now_or(Purgatory self, int64_t otherwise_ms) noexcept:
     if self.has_own_clock:
         return self.timer_core.now()
     try:
-        return self.clock.now_ms()
+        return self._clock.now_ms()
     except Exception as error:
-        report(self._on_error, error, self.clock)
+        report(self._on_error, error, self._clock)
         return otherwise_ms

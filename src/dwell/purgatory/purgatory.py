@@ -74,11 +74,11 @@ class Purgatory:
         reaper: bool = True,
         on_error: ErrorHandler | None = None,
     ) -> None:
-        self.purge_interval = at_least("purge_interval", purge_interval, 0)
+        self._purge_interval = at_least("purge_interval", purge_interval, 0)
         self._on_error = log_error if on_error is None else on_error
-        self.name = name
+        self._name = name
         self._owns_timer = timer is None
-        self.clock, self.timer = clock_and_timer(name, clock, timer, reaper, self._on_error)
+        self._clock, self._timer = clock_and_timer(name, clock, timer, reaper, self._on_error)
         # Nobody may ever call `advance` on a purgatory whose timer is driven elsewhere.
         self._purges_when_watching = not reaper and not self._owns_timer
         self._watches = WatchMap()
@@ -88,6 +88,26 @@ class Purgatory:
         self._closed = False
         self._lock = threading.Lock()
         self._reaper = self._start_reaper() if reaper else None
+
+    @property
+    def name(self) -> str:
+        """The name that statistics, threads and errors show."""
+        return self._name
+
+    @property
+    def timer(self) -> Timer:
+        """Where the clocks of operations run."""
+        return self._timer
+
+    @property
+    def clock(self) -> Clock:
+        """What tells the time."""
+        return self._clock
+
+    @property
+    def purge_interval(self) -> int:
+        """How many operations may be estimated to have left watches behind before a purge."""
+        return self._purge_interval
 
     def try_complete_else_watch(self, operation: DelayedOperation, watch_keys: Iterable[Hashable]) -> bool:
         """Complete `operation`, or let it wait for its keys and for its time. True if this call completed it.
@@ -286,7 +306,7 @@ class Purgatory:
 
     def _purge_if_worth_it(self) -> None:
         """What was watched since the last purge, and no longer waits for its time, has probably left watches behind."""
-        if self._estimated_total - self.timer.size > self.purge_interval:
+        if self._estimated_total - self.timer.size > self._purge_interval:
             self.purge()
 
     def _start_reaper(self) -> Reaper:
