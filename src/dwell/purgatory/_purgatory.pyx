@@ -22,7 +22,7 @@ from libc.string cimport memcpy, memmove
 
 from dwell._c.histogram cimport PLACES, place_of
 from dwell._c.lock cimport Lock, acquire, release
-from dwell.timer._core cimport TimerCore, TimerTask, cancel_task, init_task
+from dwell.timer._wheels cimport TimerTask, Wheels, add_at, cancel_task, init_task, now_of, size_of, start_of
 
 import threading
 from collections import deque
@@ -269,7 +269,7 @@ cdef class DelayedOperation(TimerTask):
 
     def __repr__(self):
         state = "completed" if self.completed else "waiting" if self.watch is not NULL else "idle"
-        return f"<{type(self).__name__} delay_ms={self.delay_ms} {state}>"
+        return f"<{type(self).__name__} delay_ms={self.delay} {state}>"
 
     # For the purgatory
 
@@ -770,7 +770,7 @@ cdef class Purgatory:
     cdef readonly object _lock
     cdef bint purges_when_watching
     # The timer, where operations can be added to it without a Python call; None otherwise.
-    cdef TimerCore timer_core
+    cdef Wheels timer_core
     # Whether that timer reads the clock without a Python call, which cannot fail.
     cdef bint has_own_clock
     # A Home, owned. No Python attribute, since the cyclic collector clears those before __dealloc__ can use them.
@@ -793,7 +793,7 @@ cdef class Purgatory:
         self._clock, self._timer = clock_and_timer(name, clock, timer, reaper, self._on_error)
         self.purges_when_watching = not reaper and not self._owns_timer
         self._lock = threading.Lock()
-        if isinstance(self._timer, TimerCore) and type(self._timer).add is TimerCore.add and self._timer.clock is self._clock:
+        if isinstance(self._timer, Wheels) and type(self._timer).add is Wheels.add and self._timer.clock is self._clock:
             self.timer_core = self._timer
             self.has_own_clock = type(self._clock) is SystemClock or type(self._clock) is ManualClock
         home = Home.__new__(Home)
@@ -1070,7 +1070,7 @@ cdef void dispose_all(KeyEntry *entry) noexcept:
 
 
 cdef inline int64_t delayed(Purgatory self) except -1:
-    return self.timer_core.pending if self.timer_core is not None else self._timer.size
+    return size_of(self.timer_core) if self.timer_core is not None else self._timer.size
 
 
 cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, Py_hash_t *hashes) except -1:
@@ -1101,9 +1101,9 @@ cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
     cdef int64_t now_ms
     try:
         if self.timer_core is not None:
-            now_ms = self.timer_core.start()
+            now_ms = start_of(self.timer_core)
             operation.started_ms = now_ms
-            self.timer_core.add_at(operation, later(now_ms, operation.delay_ms), now_ms)
+            add_at(self.timer_core, operation, later(now_ms, operation.delay), now_ms)
         else:
             operation.started_ms = self._clock.now_ms()
             self._timer.add(operation)
@@ -1167,7 +1167,7 @@ cdef inline void count_settled(Purgatory self, DelayedOperation operation) noexc
     self.waits[place_of(waited_ms)] += 1
     self.waited_ms += waited_ms
     if operation.expired:
-        late_ms = max(0, waited_ms - max(0, operation.delay_ms))
+        late_ms = max(0, waited_ms - max(0, operation.delay))
         self.expired += 1
         self.lateness[place_of(late_ms)] += 1
         self.late_ms += late_ms
@@ -1178,7 +1178,7 @@ cdef inline void count_settled(Purgatory self, DelayedOperation operation) noexc
 cdef inline int64_t now_or(Purgatory self, int64_t otherwise_ms) noexcept:
     """The time; if the clock fails, `otherwise_ms`: that must not keep an operation from its callbacks."""
     if self.has_own_clock:
-        return self.timer_core.now()
+        return now_of(self.timer_core)
     try:
         return self._clock.now_ms()
     except Exception as error:

@@ -333,7 +333,7 @@ def clock_and_timer(
         clock = getattr(timer, "clock", None) or SystemClock()
     if timer is None:
         executor = None if reaper else InlineExecutor()
-        timer = SystemTimer(name, clock=clock, executor=executor, on_error=on_error)
+        timer = SystemTimer(name, clock=clock, executor=executor, reaper=False, on_error=on_error)
     return clock, timer
 
 
