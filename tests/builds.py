@@ -24,7 +24,7 @@ LAYERS = ("dwell.timer", "dwell.aio", "dwell.testing", "dwell.purgatory", "dwell
 SHARED = (
     "dwell.timer.executor",
     "dwell.timer.statistics",
-    "dwell.purgatory.statistic",
+    "dwell.purgatory.statistics",
     "dwell.ledger.value",
     "dwell.ledger.reason",
     "dwell.ledger.statistics",

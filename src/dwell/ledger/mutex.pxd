@@ -1,7 +1,7 @@
 # The lock is inside its owner: taken and given back in a few instructions.
 cimport cython
 
-from dwell.purgatory._lock cimport Lock
+from dwell._c.lock cimport Lock
 
 
 @cython.final

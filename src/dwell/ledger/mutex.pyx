@@ -3,7 +3,7 @@
 
 cimport cython
 
-from dwell.purgatory._lock cimport acquire, release
+from dwell._c.lock cimport acquire, release
 
 
 @cython.final
