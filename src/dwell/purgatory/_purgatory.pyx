@@ -770,7 +770,7 @@ cdef class Purgatory:
     cdef readonly object _lock
     cdef bint purges_when_watching
     # The timer, where operations can be added to it without a Python call; None otherwise.
-    cdef Wheels timer_core
+    cdef Wheels wheels
     # Whether that timer reads the clock without a Python call, which cannot fail.
     cdef bint has_own_clock
     # A Home, owned. No Python attribute, since the cyclic collector clears those before __dealloc__ can use them.
@@ -794,7 +794,7 @@ cdef class Purgatory:
         self.purges_when_watching = not reaper and not self._owns_timer
         self._lock = threading.Lock()
         if isinstance(self._timer, Wheels) and type(self._timer).add is Wheels.add and self._timer.clock is self._clock:
-            self.timer_core = self._timer
+            self.wheels = self._timer
             self.has_own_clock = type(self._clock) is SystemClock or type(self._clock) is ManualClock
         home = Home.__new__(Home)
         (<Home> home).purgatory = <PyObject *> self
@@ -1070,7 +1070,7 @@ cdef void dispose_all(KeyEntry *entry) noexcept:
 
 
 cdef inline int64_t delayed(Purgatory self) except -1:
-    return size_of(self.timer_core) if self.timer_core is not None else self._timer.size
+    return size_of(self.wheels) if self.wheels is not None else self._timer.size
 
 
 cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, Py_hash_t *hashes) except -1:
@@ -1100,10 +1100,10 @@ cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, P
 cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
     cdef int64_t now_ms
     try:
-        if self.timer_core is not None:
-            now_ms = start_of(self.timer_core)
+        if self.wheels is not None:
+            now_ms = start_of(self.wheels)
             operation.started_ms = now_ms
-            add_at(self.timer_core, operation, later(now_ms, operation.delay), now_ms)
+            add_at(self.wheels, operation, later(now_ms, operation.delay), now_ms)
         else:
             operation.started_ms = self._clock.now_ms()
             self._timer.add(operation)
@@ -1178,7 +1178,7 @@ cdef inline void count_settled(Purgatory self, DelayedOperation operation) noexc
 cdef inline int64_t now_or(Purgatory self, int64_t otherwise_ms) noexcept:
     """The time; if the clock fails, `otherwise_ms`: that must not keep an operation from its callbacks."""
     if self.has_own_clock:
-        return now_of(self.timer_core)
+        return now_of(self.wheels)
     try:
         return self._clock.now_ms()
     except Exception as error:

@@ -32,7 +32,7 @@ class SystemTimer(Wheels):
     """Runs tasks when their delay is over. `add` and `cancel` are O(1), with any number of tasks and any delays.
 
     `reaper`: whether a thread of the timer's own turns the wheels. By default there is one on the system clock, except
-    with an `InlineExecutor`, whose tasks run in the thread that calls `advance_clock`. `on_error` gets what tasks raise.
+    with an `InlineExecutor`, whose tasks run in the thread that calls `advance_clock`. `on_error`: what tasks raise.
     """
 
     def __init__(

@@ -7,7 +7,6 @@ from typing import SupportsIndex
 
 from dwell.errors import InvalidArgument
 from dwell.number import at_least, later, whole_number
-
 from dwell.timer.bucket import LOCK, TimerTaskEntry
 
 
