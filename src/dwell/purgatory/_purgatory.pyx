@@ -202,9 +202,8 @@ cdef class DelayedOperation(TimerTask):
     cdef object given_lock
     # Told the outcome, which is known once the callbacks have returned.
     cdef object observer
-    cdef bint completed, expired, settled
-    # Whether it was cancelled since a purgatory last let it in.
-    cdef bint taken_out
+    # Truth values of one byte each. `taken_out`: it was cancelled since a purgatory last let it in.
+    cdef unsigned char completed, expired, settled, taken_out
 
     def __init__(self, delay_ms, lock=None):
         init_task(self, delay_ms)
@@ -235,12 +234,12 @@ cdef class DelayedOperation(TimerTask):
     @property
     def is_completed(self):
         """Whether the operation is completed, or just about to run `on_complete`."""
-        return self.completed
+        return <bint> self.completed
 
     @property
     def is_cancelled(self):
         """Whether the operation was cancelled, by itself or by one of its keys, since it last began to wait."""
-        return self.taken_out
+        return <bint> self.taken_out
 
     def force_complete(self):
         """Complete the operation. True for the one caller that did it; False if it was completed before.
@@ -324,10 +323,11 @@ cdef bint try_or_watch(
         try:
             if not self.completed:
                 done = attempt(self)
-                # A try that returns False may have completed it, and so may another thread while it is being watched.
+                # A try that returns False may have completed it all the same.
                 if purgatory is not None and not done and not self.completed:
                     watch_keys_of(purgatory, self, keys, hashes)
-                    done = not self.completed and attempt(self)
+                    # Without a watch, it was completed or cancelled meanwhile.
+                    done = self.watch is not NULL and attempt(self)
         finally:
             give(self)
     finally:
@@ -452,12 +452,12 @@ cdef inline int call_on_complete(DelayedOperation self) except -1:
 
 cdef int count_cancelled(DelayedOperation self) except -1:
     """Stop the clock, count the operation as cancelled unless it was before, and tell the observer."""
-    cancel_task(self)
     if not self.taken_out:
         self.taken_out = True
         purgatory = home_of(self)
         if purgatory is not None:
             (<Purgatory> purgatory).cancelled += 1
+    cancel_task(self)
     tell_observer(self, "cancelled")
     return 0
 
@@ -1111,8 +1111,8 @@ cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
         unwatch(operation)
         cancel_task(operation)
         raise
-    # An operation may complete, and the purgatory be closed, while its clock is being started.
-    if operation.completed:
+    # Another thread may complete or cancel the operation, or close the purgatory, while the clock is being started.
+    if operation.completed or operation.taken_out:
         cancel_task(operation)
     elif self._closed and operation.cancel():
         raise Closed(f"the purgatory {self._name!r} was closed; it takes no more operations")

@@ -281,8 +281,8 @@ class Purgatory:
             operation._unwatch()
             operation._stop_clock()
             raise
-        # An operation may complete, and the purgatory be closed, while its clock is being started.
-        if operation.is_completed:
+        # Another thread may complete or cancel the operation, or close the purgatory, while the clock is being started.
+        if operation.is_completed or operation._taken_out:
             operation._stop_clock()
         elif self._closed and operation.cancel():
             raise Closed(f"the purgatory {self.name!r} was closed; it takes no more operations")
