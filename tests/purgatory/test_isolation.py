@@ -243,3 +243,51 @@ def test_two_chains_that_meet_do_not_wait_for_each_other(build: Build) -> None:
             thread.join(10)
             assert not thread.is_alive()
         assert left.log == right.log == ["complete"]
+
+
+def test_the_lock_that_operations_share_may_be_held_while_they_are_checked(build: Build, purgatory: Purgatory) -> None:
+    lock = threading.RLock()
+    operations = [probe_class(build)(lock=lock) for _ in range(3)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["k"])
+    with lock:
+        for operation in operations:
+            operation.ready = True
+        assert purgatory.check_and_complete("k") == 3
+
+
+def test_a_lock_that_callbacks_take_is_free_again_when_the_check_comes_after_it(build: Build) -> None:
+    """Threads that change a state under its lock and check afterwards, while callbacks take that lock: no deadlock."""
+    state = threading.Lock()
+    moves = [0]
+
+    class Locking(build.DelayedOperation):  # type: ignore[name-defined,misc]
+        def __init__(self, level: int) -> None:
+            super().__init__(60_000)
+            self.level = level
+
+        def try_complete(self) -> bool:
+            with state:
+                ready = moves[0] >= self.level
+            return ready and self.force_complete()
+
+        def on_complete(self) -> None:
+            with state:
+                moves[0] += 1
+            purgatory.check_and_complete("k")
+
+    def work() -> None:
+        for number in range(100):
+            purgatory.try_complete_else_watch(Locking(number), ["k"])
+            with state:
+                moves[0] += 1
+            purgatory.check_and_complete("k")
+
+    with build.Purgatory("shared state", reaper=False) as purgatory:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert purgatory.statistics().completed == 400

@@ -173,6 +173,41 @@ def test_a_key_may_use_the_purgatory_while_it_is_compared(build: Build, purgator
     assert purgatory.check_and_complete(Key("new")) == 2
 
 
+@pytest.mark.parametrize("when", ["watched", "clock started"])
+def test_an_operation_that_is_cancelled_as_it_is_let_in_does_not_wait(
+    build: Build, clock: ManualClock, when: str
+) -> None:
+    """As another thread might at that moment: while its keys are compared, or while its clock is being started."""
+
+    class Key:
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            if when == "watched":
+                operation.cancel()
+            return self is other
+
+    class Cancelling(build.SystemTimer):  # type: ignore[name-defined,misc]
+        def add(self, task: Any) -> None:
+            if task is operation and when == "clock started":
+                task.cancel()
+            super().add(task)
+
+    with Cancelling(clock=clock, executor=InlineExecutor()) as timer:
+        purgatory = build.Purgatory("race", timer=timer, reaper=False)
+        other, operation = probe_class(build)(1000), probe_class(build)(1000)
+        purgatory.try_complete_else_watch(other, [Key()])
+        assert purgatory.try_complete_else_watch(operation, [Key(), "b"]) is False
+        assert (operation.is_cancelled, timer.size) == (True, 1)
+        operation.ready = True
+        clock.advance(2000)
+        timer.advance_clock(0)
+        assert purgatory.check_and_complete("b") == 0
+        assert (operation.log, other.log) == ([], ["complete", "expire"])
+        assert operation.tries == (1 if when == "watched" else 2)
+
+
 def test_watching_needs_a_key(build: Build, purgatory: Purgatory) -> None:
     operation = probe_class(build)()
     with pytest.raises(InvalidArgument, match="watch_keys must not be empty"):

@@ -332,3 +332,98 @@ def test_an_operation_that_is_awaited_while_it_completes_never_keeps_its_waiter(
                 thread.join(30)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_lost_when_the_comparison_of_keys_lets_other_threads_run(build: Build, seed: int) -> None:
+    class Key:
+        """Few hashes, so that keys are compared all the time."""
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __hash__(self) -> int:
+            return self.number % 3
+
+        def __eq__(self, other: object) -> bool:
+            time.sleep(0)
+            return isinstance(other, Key) and self.number == other.number
+
+    everything: list[Any] = []
+    with build.Purgatory("race", reaper=False, purge_interval=10**9) as purgatory:
+
+        def worker(number: int) -> None:
+            choice = random.Random(seed * 100 + number)
+            for _ in range(60):
+                operation = counted_class(build)(60_000)
+                everything.append(operation)
+                purgatory.try_complete_else_watch(operation, [Key(choice.randrange(12)) for _ in range(2)])
+                choice.choice(everything).ready = True
+                purgatory.check_and_complete(Key(choice.randrange(12)))
+                action = choice.random()
+                if action < 0.1:
+                    purgatory.purge()
+                elif action < 0.2:
+                    choice.choice(everything).cancel()
+                elif action < 0.25:
+                    purgatory.cancel_for_key(Key(choice.randrange(12)))
+
+        race(*[partial(worker, number) for number in range(4)])
+        purgatory._check()
+        for operation in everything:
+            operation.ready = True
+        for number in range(12):
+            purgatory.check_and_complete(Key(number))
+        assert all(operation.completions == 1 or operation.is_cancelled for operation in everything)
+        assert all(operation.completions <= 1 for operation in everything)
+        assert purgatory.num_delayed == 0
+        purgatory.purge()
+        assert purgatory.watched == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_keys_that_use_the_purgatory_as_they_go_away_do_no_harm(build: Build, seed: int) -> None:
+    """Dropping the last reference to a key runs its `__del__`, in the middle of a check or a purge."""
+
+    class Key:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def __hash__(self) -> int:
+            return self.number % 5
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Key) and self.number == other.number
+
+        def __del__(self) -> None:
+            if not closing:
+                purgatory.check_and_complete(Plain(self.number))
+                purgatory.try_complete_else_watch(counted_class(build)(60_000), [self.number])
+
+    class Plain(Key):
+        def __del__(self) -> None:
+            pass
+
+    closing: list[bool] = []
+    choice = random.Random(seed)
+    with build.Purgatory("dying keys", reaper=False, purge_interval=10**9) as purgatory:
+        waiting: list[Any] = []
+        for _ in range(500):
+            operation = counted_class(build)(60_000)
+            waiting.append(operation)
+            purgatory.try_complete_else_watch(operation, [Key(choice.randrange(20)), Key(choice.randrange(20))])
+            done = waiting.pop(choice.randrange(len(waiting)))
+            done.ready = True
+            action = choice.randrange(4)
+            if action == 0:
+                purgatory.check_and_complete(Plain(choice.randrange(20)))
+            elif action == 1:
+                done.force_complete()
+            elif action == 2:
+                purgatory.purge()
+            else:
+                purgatory.cancel_for_key(Plain(choice.randrange(20)))
+            purgatory._check()
+        closing.append(True)
+    purgatory._check()
+    assert purgatory.watched == 0

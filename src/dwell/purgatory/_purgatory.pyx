@@ -202,9 +202,8 @@ cdef class DelayedOperation(TimerTask):
     cdef object given_lock
     # Told the outcome, which is known once the callbacks have returned.
     cdef object observer
-    cdef bint completed, expired, settled
-    # Whether it was cancelled since a purgatory last let it in.
-    cdef bint taken_out
+    # Truth values of one byte each. `taken_out`: it was cancelled since a purgatory last let it in.
+    cdef unsigned char completed, expired, settled, taken_out
 
     def __init__(self, delay_ms, lock=None):
         init_task(self, delay_ms)
@@ -235,12 +234,12 @@ cdef class DelayedOperation(TimerTask):
     @property
     def is_completed(self):
         """Whether the operation is completed, or just about to run `on_complete`."""
-        return self.completed
+        return <bint> self.completed
 
     @property
     def is_cancelled(self):
         """Whether the operation was cancelled, by itself or by one of its keys, since it last began to wait."""
-        return self.taken_out
+        return <bint> self.taken_out
 
     def force_complete(self):
         """Complete the operation. True for the one caller that did it; False if it was completed before.
@@ -324,10 +323,11 @@ cdef bint try_or_watch(
         try:
             if not self.completed:
                 done = attempt(self)
-                # A try that returns False may have completed it, and so may another thread while it is being watched.
+                # A try that returns False may have completed it all the same.
                 if purgatory is not None and not done and not self.completed:
                     watch_keys_of(purgatory, self, keys, hashes)
-                    done = not self.completed and attempt(self)
+                    # Without a watch, it was completed or cancelled meanwhile.
+                    done = self.watch is not NULL and attempt(self)
         finally:
             give(self)
     finally:
@@ -452,12 +452,12 @@ cdef inline int call_on_complete(DelayedOperation self) except -1:
 
 cdef int count_cancelled(DelayedOperation self) except -1:
     """Stop the clock, count the operation as cancelled unless it was before, and tell the observer."""
-    cancel_task(self)
     if not self.taken_out:
         self.taken_out = True
         purgatory = home_of(self)
         if purgatory is not None:
             (<Purgatory> purgatory).cancelled += 1
+    cancel_task(self)
     tell_observer(self, "cancelled")
     return 0
 
@@ -770,7 +770,7 @@ cdef class Purgatory:
     cdef readonly object _lock
     cdef bint purges_when_watching
     # The timer, where operations can be added to it without a Python call; None otherwise.
-    cdef Wheels timer_core
+    cdef Wheels wheels
     # Whether that timer reads the clock without a Python call, which cannot fail.
     cdef bint has_own_clock
     # A Home, owned. No Python attribute, since the cyclic collector clears those before __dealloc__ can use them.
@@ -794,7 +794,7 @@ cdef class Purgatory:
         self.purges_when_watching = not reaper and not self._owns_timer
         self._lock = threading.Lock()
         if isinstance(self._timer, Wheels) and type(self._timer).add is Wheels.add and self._timer.clock is self._clock:
-            self.timer_core = self._timer
+            self.wheels = self._timer
             self.has_own_clock = type(self._clock) is SystemClock or type(self._clock) is ManualClock
         home = Home.__new__(Home)
         (<Home> home).purgatory = <PyObject *> self
@@ -1070,7 +1070,7 @@ cdef void dispose_all(KeyEntry *entry) noexcept:
 
 
 cdef inline int64_t delayed(Purgatory self) except -1:
-    return size_of(self.timer_core) if self.timer_core is not None else self._timer.size
+    return size_of(self.wheels) if self.wheels is not None else self._timer.size
 
 
 cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, Py_hash_t *hashes) except -1:
@@ -1100,10 +1100,10 @@ cdef int watch_keys_of(Purgatory self, DelayedOperation operation, tuple keys, P
 cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
     cdef int64_t now_ms
     try:
-        if self.timer_core is not None:
-            now_ms = start_of(self.timer_core)
+        if self.wheels is not None:
+            now_ms = start_of(self.wheels)
             operation.started_ms = now_ms
-            add_at(self.timer_core, operation, later(now_ms, operation.delay), now_ms)
+            add_at(self.wheels, operation, later(now_ms, operation.delay), now_ms)
         else:
             operation.started_ms = self._clock.now_ms()
             self._timer.add(operation)
@@ -1111,8 +1111,8 @@ cdef int start_clock(Purgatory self, DelayedOperation operation) except -1:
         unwatch(operation)
         cancel_task(operation)
         raise
-    # An operation may complete, and the purgatory be closed, while its clock is being started.
-    if operation.completed:
+    # Another thread may complete or cancel the operation, or close the purgatory, while the clock is being started.
+    if operation.completed or operation.taken_out:
         cancel_task(operation)
     elif self._closed and operation.cancel():
         raise Closed(f"the purgatory {self._name!r} was closed; it takes no more operations")
@@ -1178,7 +1178,7 @@ cdef inline void count_settled(Purgatory self, DelayedOperation operation) noexc
 cdef inline int64_t now_or(Purgatory self, int64_t otherwise_ms) noexcept:
     """The time; if the clock fails, `otherwise_ms`: that must not keep an operation from its callbacks."""
     if self.has_own_clock:
-        return now_of(self.timer_core)
+        return now_of(self.wheels)
     try:
         return self._clock.now_ms()
     except Exception as error:

@@ -130,11 +130,12 @@ class DelayedOperation(TimerTask):
                     return False
                 if self._try():
                     return True
-                # A try that returns False may have completed it, and so may another thread while it is being watched.
+                # A try that returns False may have completed it all the same.
                 if watch is None or self._completed:
                     return False
                 watch()
-                return not self._completed and self._try()
+                # Without a watch, it was completed or cancelled meanwhile.
+                return self._watch is not None and self._try()
         finally:
             if outermost:
                 ACTIONS.leave()
@@ -144,12 +145,12 @@ class DelayedOperation(TimerTask):
         self._taken_out = False
 
     def _watch_on(self, keys: Iterable[Hashable], watches: WatchMap) -> None:
-        """Put the operation on the list of each key, unless it is completed meanwhile."""
+        """Put the operation on the list of each key, unless it is completed or cancelled meanwhile."""
         watch = self._watch
         if watch is None:
             watch = self._watch = Watch(self)
         for key in keys:
-            if self._completed:
+            if self._watch is None:
                 break
             watches.add(key, watch)
         if self._completed:
@@ -161,12 +162,13 @@ class DelayedOperation(TimerTask):
 
     def _count_cancelled(self) -> None:
         """Stop the clock, count the operation as cancelled unless it was before, and tell the observer."""
-        self._stop_clock()
         with self._state:
             is_first = not self._taken_out
             self._taken_out = True
         if is_first and self._purgatory is not None:
             self._purgatory._counts.count_cancelled()
+        # After the mark: a thread that is just starting the clock looks at it afterwards.
+        self._stop_clock()
         self._tell_observer("cancelled")
 
     def _unwatch(self) -> bool:

@@ -29,12 +29,13 @@ of ten thousand operations would need ten thousand stack frames. So inside a cal
 note and returns 0, `force_complete` of another operation claims it and leaves its callbacks for later, and the thread
 does all of this after the callbacks have returned and the lock is free (`action_queue.py`).
 
-**What a caller must not hold.** `check_and_complete` waits for the locks of the operations that it tries. Suppose a
-thread calls it while it holds a lock L, and `try_complete` or `on_complete` of one of these operations takes L. Then it
-can meet a second thread that is inside that callback: the first has L and waits for the operation's lock, the second
-has the operation's lock and waits for L. So change the state under your lock, release it, and check afterwards. Two
-kinds of locks are harmless: one that no callback takes, and the very lock that the operations were made with (`lock=`),
-if it is re-entrant. The same is true of `try_complete_else_watch`, `force_complete` and `close("expire")`.
+**What a caller must not hold.** `check_and_complete` waits for the locks of the operations that it tries, and of those
+that their callbacks set off. Suppose a thread calls it while it holds a lock L, and `try_complete` or `on_complete` of
+one of these operations takes L. Then it can meet a second thread that is inside that callback: the first has L and
+waits for the operation's lock, the second has the operation's lock and waits for L. So change the state under your
+lock, release it, and check afterwards. Two kinds of locks are harmless: one that no callback takes, and the very lock
+that the operations were made with (`lock=`), if it is re-entrant. The same is true of `try_complete_else_watch`,
+`force_complete` and `close("expire")`.
 """
 
 from __future__ import annotations
@@ -280,8 +281,8 @@ class Purgatory:
             operation._unwatch()
             operation._stop_clock()
             raise
-        # An operation may complete, and the purgatory be closed, while its clock is being started.
-        if operation.is_completed:
+        # Another thread may complete or cancel the operation, or close the purgatory, while the clock is being started.
+        if operation.is_completed or operation._taken_out:
             operation._stop_clock()
         elif self._closed and operation.cancel():
             raise Closed(f"the purgatory {self.name!r} was closed; it takes no more operations")
