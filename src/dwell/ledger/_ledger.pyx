@@ -1494,7 +1494,8 @@ cdef class Awaiting:
         self._callback = self._context = None
 
 
-get_running_loop = asyncio.get_running_loop
+cdef object get_running_loop = asyncio.get_running_loop
+cdef object running_loop = asyncio._get_running_loop
 
 
 def wake_all(list awaiting):
@@ -1505,7 +1506,7 @@ def wake_all(list awaiting):
 
 cdef wake(dict awaiting):
     cdef Awaiting one
-    running = asyncio._get_running_loop()
+    running = running_loop()
     for loop, waiting in awaiting.items():
         if loop is running:
             wake_all(waiting)
@@ -1884,6 +1885,12 @@ cdef class Ledger:
         return 0
 
     cdef int _tell(self, list waiters) except -1:
+        cdef Awaiting only
+        if len(waiters) == 1 and isinstance(waiters[0], Awaiting):
+            # The usual case in asyncio.
+            only = waiters[0]
+            if only.loop is running_loop():
+                return only._wake()
         awaiting = {}
         callbacks = []
         for several in waiters:
