@@ -23,8 +23,8 @@ LAYERS = ("dwell.timer", "dwell.aio", "dwell.testing", "dwell.purgatory", "dwell
 # Modules of the layers that do not depend on the build: the same objects in both.
 SHARED = (
     "dwell.timer.executor",
-    "dwell.timer.statistic",
-    "dwell.purgatory.statistic",
+    "dwell.timer.statistics",
+    "dwell.purgatory.statistics",
     "dwell.ledger.row",
     "dwell.ledger.statistics",
     "dwell.ledger.explanation",
@@ -40,7 +40,7 @@ class Build:
 
     def __getattr__(self, name: str) -> Any:
         for layer in LAYERS:
-            if name in getattr(self.modules[layer], "__all__", ()) or layer == "dwell.aio":
+            if name in getattr(self.modules[layer], "__all__", ()):
                 found = getattr(self.modules[layer], name, None)
                 if found is not None:
                     return found

@@ -30,11 +30,11 @@ def test_the_readable_build_can_be_asked_for() -> None:
 def test_a_missing_compiled_module_is_said_once_and_loudly() -> None:
     code = """
 import sys, warnings
-sys.modules["dwell.timer._core"] = None
+sys.modules["dwell.timer._wheels"] = None
 warnings.simplefilter("always")
 import dwell.timer, dwell.aio
 from dwell._extension import load
-print(dwell.timer.BUILD, load("dwell.timer._core"))
+print(dwell.timer.BUILD, load("dwell.timer._wheels"))
 """
     run = python(code, DWELL_REFERENCE="")
     assert run.stdout == "readable None\n"

@@ -6,6 +6,7 @@ when it is first used.
     dwell.cli, dwell.report   the command line, pictures of outcomes
     dwell.serve               statistics of a running process for `dwell top`
     dwell.spark               settle() for tables and streams on Spark       (extra: dwell[spark])
+    dwell.broker              Kafka-compatible brokers for tests             (extra: dwell[broker])
     dwell.ledger              waits declared as data: Ledger (live), replay (recorded)
     dwell.purgatory           operations written as classes: watch keys, try-complete, reaper, purge
     dwell.aio                 the timing wheel on an asyncio event loop

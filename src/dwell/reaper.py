@@ -57,6 +57,10 @@ class Reaper:
             self._wake()
         self._thread.join(timeout_s)
 
+    def pause(self, seconds: float) -> None:
+        """For a turn that has nothing to do: wait so long, or until closed."""
+        self._closed.wait(seconds)
+
     def _loop(self) -> None:
         pause_s = SHORTEST_PAUSE_S
         while not self._closed.is_set():

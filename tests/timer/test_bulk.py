@@ -71,6 +71,15 @@ def test_tasks_and_handles_share_one_timer(build: Build, timer: Any, clock: Manu
     assert ran == [5]
 
 
+def test_plain_sequences_of_ints_will_do(timer: Any, clock: ManualClock) -> None:
+    handles = timer.add_many([30, 10], tokens=(300, 100))
+    timer.add_many(range(1, 4))
+    assert timer.size == 5
+    assert timer.cancel_many([handles[0]]) == 1
+    clock.advance(30)
+    assert len(timer.advance_many()) == 4
+
+
 def test_numpy_arrays_and_memoryviews_are_buffers(timer: Any, clock: ManualClock) -> None:
     numpy = pytest.importorskip("numpy")
     handles = timer.add_many(numpy.array([3, 1], dtype=numpy.int64), memoryview(array("q", [8, 9])))

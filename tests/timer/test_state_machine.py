@@ -120,7 +120,7 @@ class TimerMachine(RuleBasedStateMachine):
 
 
 SETTINGS = settings(
-    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic_ns
 from typing import Any
 
@@ -373,6 +374,8 @@ def test_misuse_raises_at_the_call(bench: Bench) -> None:
         bench.timer.advance_clock(-1)
     with pytest.raises(InvalidType, match="timeout_ms"):
         bench.timer.advance_clock("1")
+    with pytest.raises(InvalidType, match="wheel_size must be an int, not str: 'x'"):
+        build.SystemTimer(wheel_size="x")
 
 
 def test_what_a_task_and_a_timer_were_made_with_is_read_only(bench: Bench) -> None:
@@ -464,6 +467,77 @@ def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: Buil
     assert [type(error) for error in errors] == [SystemExit]
 
 
+def test_on_the_system_clock_it_fires_by_itself(build: Build) -> None:
+    ran = threading.Event()
+    with build.SystemTimer("alone") as timer:
+        timer.schedule(5, ran.set)
+        assert ran.wait(10)
+        names = {thread.name for thread in threading.enumerate()}
+        assert {"dwell-alone", "dwell-reaper-alone"} <= names
+    assert not any(thread.name.endswith("-alone") for thread in threading.enumerate())
+
+
+def test_no_thread_is_started_before_it_is_needed_or_on_a_manual_clock(build: Build) -> None:
+    before = threading.active_count()
+    with build.SystemTimer(), build.SystemTimer(clock=ManualClock()) as manual:
+        manual.schedule(5, int)
+        with build.SystemTimer(executor=InlineExecutor()) as inline, build.SystemTimer(reaper=False) as driven:
+            inline.schedule(60_000, int)
+            driven.schedule(60_000, int)
+            assert threading.active_count() == before
+
+
+def test_an_earlier_task_wakes_the_reaper(build: Build) -> None:
+    ran = threading.Event()
+    with build.SystemTimer() as timer:
+        timer.schedule(3_600_000, int)
+        timer.schedule(1, ran.set)
+        assert ran.wait(10)
+
+
+def test_the_reaper_stands_by_while_somebody_else_advances_and_takes_over_afterwards(build: Build) -> None:
+    ran = [threading.Event() for _ in range(2)]
+    with build.SystemTimer() as timer:
+        timer.schedule(2, ran[0].set)
+        while not ran[0].is_set():
+            timer.advance_clock(200)
+        timer.schedule(2, ran[1].set)
+        assert ran[1].wait(10)
+
+
+def test_a_clock_that_fails_now_and_then_does_not_end_the_reaper(build: Build) -> None:
+    class Failing:
+        calls = 0
+
+        def now_ms(self) -> int:
+            self.calls += 1
+            if self.calls % 3 == 0:
+                raise OSError("no time")
+            return SystemClock().now_ms()
+
+    errors: list[BaseException] = []
+    ran = threading.Event()
+    with build.SystemTimer(clock=Failing(), reaper=True, on_error=lambda error, source: errors.append(error)) as timer:
+        for _ in range(3):
+            with suppress(OSError):
+                timer.schedule(20, ran.set)
+        assert ran.wait(10)
+    assert errors
+    assert {type(error) for error in errors} == {OSError}
+
+
+def test_the_next_expiration_is_known_and_not_after_the_first_deadline(bench: Bench) -> None:
+    assert bench.timer.next_expiration_ms is None
+    bench.add(450)
+    assert bench.timer.next_expiration_ms == 400
+    bench.add(7)
+    assert bench.timer.next_expiration_ms == 7
+    bench.advance(7)
+    assert bench.timer.next_expiration_ms == 400
+    bench.advance(443)
+    assert bench.timer.next_expiration_ms is None
+
+
 def test_tasks_run_on_the_executor_given(build: Build) -> None:
     done = threading.Event()
     names: list[str] = []
@@ -486,7 +560,7 @@ def test_an_executor_that_refuses_is_reported(build: Build) -> None:
 
 
 def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: Build) -> None:
-    with build.SystemTimer() as timer:
+    with build.SystemTimer(reaper=False) as timer:
         ran = threading.Event()
         timer.schedule(3_600_000, int)
         reaper = threading.Thread(target=lambda: timer.advance_clock(600_000))

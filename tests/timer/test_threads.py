@@ -267,10 +267,10 @@ def test_a_task_that_is_due_as_it_is_added_runs_though_the_timer_closes(build: B
     class ClosedMeanwhile(build.SystemTimer):  # type: ignore[misc,name-defined]
         """Is closed by another thread after a task was accepted and before it is handed over."""
 
-        def _submit_due(self) -> None:
+        def _hand_over(self) -> None:
             if not self._closed:
                 race(self.close)
-            super()._submit_due()
+            super()._hand_over()
 
     ran = threading.Event()
     timer = ClosedMeanwhile()

@@ -22,12 +22,14 @@ CHUNK = 32
 class Agenda:
     """Calls in the order they were put. `wake` is called when the agenda stops being empty: it arranges a `drain`."""
 
-    __slots__ = ("_calls", "_on_error", "_wake", "_woken")
+    __slots__ = ("_calls", "_last", "_on_error", "_wake", "_woken")
 
     def __init__(self, wake: Callable[[], object] | None = None, on_error: ErrorHandler = log_error) -> None:
         self._calls: deque[Callable[[], object]] = deque()
         self._wake = wake
         self._on_error = on_error
+        # Calls to make when a drain pauses or ends: answers to one client are then sent together.
+        self._last: list[Callable[[], object]] = []
         # A drain is arranged or running.
         self._woken = False
 
@@ -37,12 +39,21 @@ class Agenda:
             self._woken = True
             self._wake()
 
+    def put_last(self, call: Callable[[], object]) -> None:
+        """Make `call` after the calls that wait now. Somebody must be draining, or drain soon."""
+        self._last.append(call)
+        if not self._woken and self._wake is not None:
+            self._woken = True
+            self._wake()
+
     def drain(self) -> None:
         """Make calls until none is left, including those that the calls put."""
         self._woken = True
         calls = self._calls
-        while calls:
-            self._call(calls.popleft())
+        while calls or self._last:
+            while calls:
+                self._call(calls.popleft())
+            self._finish()
         self._woken = False
 
     def drain_slice(self) -> bool:
@@ -50,9 +61,11 @@ class Agenda:
         self._woken = True
         calls = self._calls
         end = monotonic() + SLICE_S
-        while calls:
+        while calls or self._last:
             for _ in range(min(CHUNK, len(calls))):
                 self._call(calls.popleft())
+            if self._last:
+                self._finish()
             if calls and monotonic() >= end:
                 assert self._wake is not None
                 self._wake()
@@ -62,6 +75,11 @@ class Agenda:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def _finish(self) -> None:
+        last, self._last = self._last, []
+        for call in last:
+            self._call(call)
 
     def _call(self, call: Callable[[], object]) -> None:
         try:

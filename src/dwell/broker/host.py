@@ -50,11 +50,6 @@ SETTLING_TRIES = 16
 PAUSED_LOOK_MS = 1_000
 
 
-def next_expiration_ms(timer: SystemTimer) -> int | None:
-    """When the timer has something to do next."""
-    return timer._next_expiration_ms()
-
-
 class Host:
     """Brokers, controller, agenda and clocks of one cluster."""
 
@@ -193,7 +188,7 @@ class Host:
         self.agenda.drain()
 
     def _next_ms(self) -> int | None:
-        times = [next_expiration_ms(timer) for timer in self._timers if isinstance(timer, SystemTimer)]
+        times = [timer.next_expiration_ms for timer in self._timers if isinstance(timer, SystemTimer)]
         return min((ms for ms in times if ms is not None), default=None)
 
     def expired(self, operation: DelayedRequest) -> None:
@@ -209,6 +204,11 @@ class Host:
                 self.watch_paused(connection)
 
         self.schedule_real(PAUSED_LOOK_MS, look)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether anybody waits for anything: a client in a purgatory, or a condition from outside."""
+        return bool(self.parked or self._conditions)
 
     # The agenda
 

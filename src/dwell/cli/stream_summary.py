@@ -44,6 +44,7 @@ FILES = ("parquet", "csv", "json", "orc", "text")
 
 NO_FILES = "the source cannot be read twice"
 GONE = "input files were gone before they could be counted"
+MAY_REPEAT = "operations may repeat some from input files that are gone"
 
 
 class Came(NamedTuple):
@@ -136,11 +137,13 @@ def _checked(tally: Tally, waiting: int, source: _Source) -> Tally:
         return replace(tally, operations=tally.settled + waiting, unchecked=NO_FILES)
     new = source.counted(after=tally.source_end, upto=end)
     found = None if new is None else Came(tally.operations + new.operations, tally.repeats + new.repeats)
-    if tally.unchecked is None and found is not None and found.operations != tally.settled + waiting:
+    unchecked = tally.unchecked or (GONE if found is None else None)
+    if unchecked is None and found is not None and found.operations != tally.settled + waiting:
         # New operations may repeat some from before, which only shows beside them.
         found = source.counted(after=-1, upto=end)
-    if tally.unchecked is not None or found is None:
-        return replace(tally, source_end=end, operations=tally.settled + waiting, unchecked=tally.unchecked or GONE)
+        unchecked = MAY_REPEAT if found is None else None
+    if unchecked is not None or found is None:
+        return replace(tally, source_end=end, operations=tally.settled + waiting, unchecked=unchecked)
     return replace(tally, source_end=end, operations=found.operations, repeats=found.repeats)
 
 

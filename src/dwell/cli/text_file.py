@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from dwell.cli.problem import Problem
-from dwell.cli.text_value import Number, encodable, strict_decoder
+from dwell.cli.text_value import DECODER, Number, encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +27,6 @@ CORRUPT = "_corrupt_record"
 _OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open}
 _BLANK = "".join(map(chr, range(0x21)))
 _JSON_BLANK = " \t\r\n"
-_DECODER = strict_decoder()
 _LONG = range(-(2**63), 2**63)
 
 
@@ -182,12 +181,12 @@ def _object(line: str, at: int) -> tuple[dict[str, _Value | None], int]:
     while True:
         if not line.startswith('"', at):
             raise ValueError(line)
-        name, at = _DECODER.raw_decode(line, at)
+        name, at = DECODER.raw_decode(line, at)
         at = _skip(line, at)
         if not line.startswith(":", at):
             raise ValueError(line)
         at = _skip(line, at + 1)
-        value, end = _DECODER.raw_decode(line, at)
+        value, end = DECODER.raw_decode(line, at)
         if name in found:
             raise Problem(f"the column {name!r} comes twice in one row: rename one of the two")
         if value is None:

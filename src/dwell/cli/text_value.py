@@ -128,11 +128,6 @@ def needs(text: str | None) -> list[Need] | None:
     return found
 
 
-def strict_decoder() -> json.JSONDecoder:
-    """JSON as the standard has it: NaN is not JSON. Numbers stay text, of the class `Number`."""
-    return json.JSONDecoder(parse_constant=_refuse, parse_int=_number, parse_float=_number)
-
-
 class Number(str):
     """A number as it is written."""
 
@@ -147,7 +142,7 @@ def encodable(text: str) -> str:
 def _parsed(text: str) -> Any:
     """The value at the start of the text; None if there is none."""
     try:
-        return strict_decoder().raw_decode(text)[0]
+        return DECODER.raw_decode(text)[0]
     except (ValueError, RecursionError):
         return None
 
@@ -198,6 +193,10 @@ def _number(said: str) -> Number:
     if len(said) > _LONGEST_NUMBER:
         raise ValueError("a number too long to be one")
     return Number(said)
+
+
+# JSON as the standard has it: NaN is not JSON. Numbers stay text, of the class `Number`.
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_number, parse_float=_number)
 
 
 @cache

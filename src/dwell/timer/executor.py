@@ -1,4 +1,4 @@
-"""Where due tasks run: a thread of the timer's own, the thread that advances the clock, or the caller's executor."""
+"""Where due tasks run: a thread of the timer's own, the thread that turns the wheels, or the caller's executor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar, final
+
+from dwell.errors import ErrorHandler, report
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,23 +28,19 @@ class InlineExecutor(Executor):
 
 
 @final
-class Worker:
+class TaskThread:
     """One daemon thread, started when the first task is due. It takes all that is due at a time: one hand-over each.
 
-    The thread takes the tasks itself, so a task that the timer accepted is found by it even if the timer is closed
-    before the thread that added the task has told of it.
+    The thread takes the tasks itself, so it finds a task that the timer accepted even if the timer is closed before the
+    thread that added the task has called `wake()`.
     """
 
     def __init__(
-        self,
-        name: str,
-        take: Callable[[], list[Any]],
-        run: Callable[[list[Any]], None],
-        report: Callable[[BaseException, object], None],
+        self, name: str, take: Callable[[], list[Any]], run: Callable[[list[Any]], None], on_error: ErrorHandler
     ) -> None:
         self._take = take
         self._run = run
-        self._report = report
+        self._on_error = on_error
         # True: there is work; False: end when there is none.
         self._calls: SimpleQueue[bool] = SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
@@ -69,4 +67,4 @@ class Worker:
                     try:
                         self._run(batch)
                     except BaseException as error:  # a task's SystemExit must not end the thread that others rely on
-                        self._report(error, self)
+                        report(self._on_error, error, self)

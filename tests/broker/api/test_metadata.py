@@ -71,6 +71,15 @@ def test_topics_by_id(host: Host) -> None:
     assert [(topic.name, error(topic)) for topic in answer.topics] == [("orders", "NONE"), (None, "UNKNOWN_TOPIC_ID")]
 
 
+def test_topics_by_id_are_refused_where_only_the_field_is_there(host: Host) -> None:
+    group = METADATA.Request.MetadataRequestTopic
+    answer = Client(host).call(METADATA, 11, topics=[group(name=None, topic_id=b"x" * 16), group(name="orders")])
+    assert [(topic.name, error(topic)) for topic in answer.topics] == [
+        ("", "INVALID_REQUEST"),
+        ("orders", "INVALID_REQUEST"),
+    ]
+
+
 def test_a_dead_broker_is_not_listed_and_its_replicas_are_offline(host: Host) -> None:
     host.kill(1)
     answer = ask(Client(host), "orders")

@@ -92,6 +92,8 @@ def test_validating_only_creates_nothing(host: Host) -> None:
         ({"name": "x" * 250}, Error.INVALID_TOPIC_EXCEPTION),
         ({"name": "known"}, Error.TOPIC_ALREADY_EXISTS),
         ({"name": "tea", "num_partitions": 0}, Error.INVALID_PARTITIONS),
+        ({"name": "tea", "num_partitions": 2**31 - 1}, Error.POLICY_VIOLATION),
+        ({"name": "tea", "assignments": [(0, [0]), (0, [1])]}, Error.INVALID_REPLICA_ASSIGNMENT),
         ({"name": "tea", "replication_factor": 4}, Error.INVALID_REPLICATION_FACTOR),
         ({"name": "tea", "configs": [("no.such", "1")]}, Error.INVALID_CONFIG),
         ({"name": "tea", "configs": [("min.insync.replicas", "many")]}, Error.INVALID_CONFIG),
@@ -155,7 +157,12 @@ def test_partitions_are_added_where_the_assignment_goes_on(host: Host) -> None:
 
 @pytest.mark.parametrize(
     ("name", "count", "expected"),
-    [("none", 3, "UNKNOWN_TOPIC_OR_PARTITION"), ("tea", 2, "INVALID_PARTITIONS"), ("tea", 1, "INVALID_PARTITIONS")],
+    [
+        ("none", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("tea", 2, "INVALID_PARTITIONS"),
+        ("tea", 1, "INVALID_PARTITIONS"),
+        ("tea", 2**31 - 1, "POLICY_VIOLATION"),
+    ],
 )
 def test_what_cannot_grow(host: Host, name: str, count: int, expected: str) -> None:
     create(Client(host), {"name": "tea", "num_partitions": 2})

@@ -70,3 +70,21 @@ def records(value: Any) -> Any:
         )
         for batch in read_batches(value)
     ]
+
+
+def differences(ours: Any, kafkas: Any, path: str = "") -> list[tuple[str, Any, Any]]:
+    """Where two answers differ: the path, our value, Kafka's value."""
+    if isinstance(ours, dict) and isinstance(kafkas, dict):
+        names = {**ours, **kafkas}
+        return [
+            found
+            for name in names
+            for found in differences(ours.get(name, "absent"), kafkas.get(name, "absent"), f"{path}.{name}")
+        ]
+    if isinstance(ours, list | tuple) and isinstance(kafkas, list | tuple) and len(ours) == len(kafkas):
+        return [
+            found
+            for index, (one, other) in enumerate(zip(ours, kafkas, strict=True))
+            for found in differences(one, other, f"{path}[{index}]")
+        ]
+    return [] if ours == kafkas else [(path, ours, kafkas)]

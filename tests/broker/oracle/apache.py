@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from dwell.broker.wire.message.replica import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
+from tests.broker.oracle.client import Connection, describe, wait_until
+
 VERSION = "4.3.1"
 ROOT = Path(__file__).parents[3] / "out" / "oracle"
 
@@ -147,6 +150,24 @@ class ApacheKafka:
 
     def thaw(self, node: int) -> None:
         self._processes[node].send_signal(signal.SIGCONT)
+
+    def move_leader(self, topic: str, to: int) -> None:
+        """The new leader becomes the preferred one, and the preferred leader is elected."""
+        with Connection(self) as connection:
+            replicas = list(describe(connection, topic).partitions[0].replica_nodes)
+            replicas.sort(key=lambda node: node != to)
+            r = ALTER_PARTITION_REASSIGNMENTS.Request
+            partition = r.ReassignablePartition(partition_index=0, replicas=replicas)
+            request = r(topics=[r.ReassignableTopic(name=topic, partitions=[partition])], timeout_ms=30_000)
+            assert connection.ask(ALTER_PARTITION_REASSIGNMENTS, 0, request).error_code == 0
+
+            def is_preferred() -> bool:
+                return bool(describe(connection, topic).partitions[0].replica_nodes == replicas)
+
+            wait_until(f"the replicas of {topic} are not in their new order", is_preferred)
+            e = ELECT_LEADERS.Request
+            wanted = e.TopicPartitions(topic=topic, partitions=[0])
+            connection.ask(ELECT_LEADERS, 2, e(topic_partitions=[wanted], timeout_ms=30_000))
 
     def stop(self) -> None:
         for process in self._processes:

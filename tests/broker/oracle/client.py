@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from dwell.broker.wire import Api, read_response, request_frame
@@ -24,6 +25,9 @@ class Side(Protocol):
     def freeze(self, node: int) -> None: ...
 
     def thaw(self, node: int) -> None: ...
+
+    def move_leader(self, topic: str, to: int) -> None:
+        """Partition 0 gets another leader; returns when it was asked for."""
 
 
 class Connection:
@@ -83,6 +87,14 @@ class Connection:
         answer = self.receive(api, version)
         self.waited_ms = (time.monotonic() - began) * 1000
         return answer
+
+
+def wait_until(words: str, condition: Callable[[], bool]) -> None:
+    """Asks again and again: what a cluster does by itself takes its time."""
+    deadline = time.monotonic() + 90
+    while not condition():
+        assert time.monotonic() < deadline, words
+        time.sleep(0.02)
 
 
 def create_topic(side: Side, name: str, assignment: list[list[int]], configs: dict[str, str] | None = None) -> bytes:

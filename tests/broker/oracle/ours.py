@@ -25,8 +25,10 @@ class Ours:
         return host, int(port)
 
     def freeze(self, node: int) -> None:
-        """Isolated rather than frozen: a stopped process answers no client either."""
         self.cluster.broker(node).freeze()
 
     def thaw(self, node: int) -> None:
         self.cluster.broker(node).thaw()
+
+    def move_leader(self, topic: str, to: int) -> None:
+        self.cluster.partition(topic, 0).move_leader(to)

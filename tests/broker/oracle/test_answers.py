@@ -5,7 +5,6 @@ What differs on purpose stands in `DIFFERENCES`, with its reason, and in docs/ka
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from dwell.broker.api.table import SERVED
 from dwell.broker.wire import Api
 from dwell.broker.wire.message.cluster import API_VERSIONS
+from tests.broker.oracle.answer import differences
 from tests.broker.oracle.apache import ApacheKafka
 from tests.broker.oracle.client import Connection, Side
 from tests.broker.oracle.ours import Ours
@@ -28,26 +28,14 @@ DIFFERENCES: dict[tuple[str, str | None], tuple[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ours, ApacheKafka]]:
-    kafka, ours = ApacheKafka(tmp_path_factory.mktemp("kafka"), 1), Ours(1)
-    kafka.start()
-    try:
-        ours.start()
-        try:
-            yield ours, kafka
-        finally:
-            ours.stop()
-    finally:
-        kafka.stop()
-
-
 @pytest.mark.parametrize(
     ("name", "version", "script", "api"), CASES, ids=[f"{name}-{version}" for name, version, _, _ in CASES]
 )
-def test_answers_are_kafkas(sides: tuple[Ours, ApacheKafka], name: str, version: int, script: Script, api: Api) -> None:
+def test_answers_are_kafkas(
+    one_node: tuple[Ours, ApacheKafka], name: str, version: int, script: Script, api: Api
+) -> None:
     answers = []
-    for side in sides:
+    for side in one_node:
         run = Run(side, version, api)
         script(run)
         run.connection.close()
@@ -62,24 +50,6 @@ def test_answers_are_kafkas(sides: tuple[Ours, ApacheKafka], name: str, version:
     assert not different
 
 
-def differences(ours: Any, kafkas: Any, path: str = "") -> list[tuple[str, Any, Any]]:
-    """Where two answers differ: the path, our value, Kafka's value."""
-    if isinstance(ours, dict) and isinstance(kafkas, dict):
-        names = {**ours, **kafkas}
-        return [
-            found
-            for name in names
-            for found in differences(ours.get(name, "absent"), kafkas.get(name, "absent"), f"{path}.{name}")
-        ]
-    if isinstance(ours, list) and isinstance(kafkas, list) and len(ours) == len(kafkas):
-        return [
-            found
-            for index, (one, other) in enumerate(zip(ours, kafkas, strict=True))
-            for found in differences(one, other, f"{path}[{index}]")
-        ]
-    return [] if ours == kafkas else [(path, ours, kafkas)]
-
-
 def _meant(name: str, label: str, difference: tuple[str, Any, Any]) -> bool:
     for key in ((name, label), (name, None)):
         if key in DIFFERENCES and f".{DIFFERENCES[key][0]}" in difference[0]:
@@ -92,9 +62,9 @@ def test_every_served_api_has_a_script() -> None:
 
 
 @pytest.mark.parametrize("version", list(API_VERSIONS.versions))
-def test_versions_are_kafkas(sides: tuple[Ours, ApacheKafka], version: int) -> None:
+def test_versions_are_kafkas(one_node: tuple[Ours, ApacheKafka], version: int) -> None:
     request = API_VERSIONS.Request(client_software_name="oracle", client_software_version="1.0")
-    ours, kafkas = ({each.api_key: each for each in _versions(side, version, request).api_keys} for side in sides)
+    ours, kafkas = ({each.api_key: each for each in _versions(side, version, request).api_keys} for side in one_node)
     assert {served.api.key for served in SERVED} == set(ours)
     for key, each in ours.items():
         assert (each.min_version, each.max_version) == (kafkas[key].min_version, kafkas[key].max_version), key
@@ -103,16 +73,16 @@ def test_versions_are_kafkas(sides: tuple[Ours, ApacheKafka], version: int) -> N
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize(("name", "software"), [("", "1.0"), ("-bad-", "1.0"), ("oracle", "")])
 def test_a_client_without_a_name_is_refused(
-    sides: tuple[Ours, ApacheKafka], version: int, name: str, software: str
+    one_node: tuple[Ours, ApacheKafka], version: int, name: str, software: str
 ) -> None:
     request = API_VERSIONS.Request(client_software_name=name, client_software_version=software)
-    ours, kafkas = (_versions(side, version, request) for side in sides)
+    ours, kafkas = (_versions(side, version, request) for side in one_node)
     assert (ours.error_code, ours.api_keys) == (kafkas.error_code, kafkas.api_keys)
 
 
-def test_an_unknown_version_is_answered_in_the_oldest(sides: tuple[Ours, ApacheKafka]) -> None:
+def test_an_unknown_version_is_answered_in_the_oldest(one_node: tuple[Ours, ApacheKafka]) -> None:
     answers = []
-    for side in sides:
+    for side in one_node:
         with Connection(side) as connection:
             connection.send_bytes(b"\0\0\0\x10\0\x12\0\x63\0\0\0\x01\0\x01x\0\x02x\x02x"[:20] + b"\0")
             frame = connection.receive_frame()
@@ -144,9 +114,9 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("frame", MALFORMED.values(), ids=MALFORMED.keys())
-def test_malformed_frames_close_the_connection(sides: tuple[Ours, ApacheKafka], frame: bytes) -> None:
+def test_malformed_frames_close_the_connection(one_node: tuple[Ours, ApacheKafka], frame: bytes) -> None:
     closed = []
-    for side in sides:
+    for side in one_node:
         with Connection(side) as connection:
             connection.send_bytes(frame)
             closed.append(connection.receive_frame() is None)
@@ -160,8 +130,8 @@ TOLERATED = {
 
 
 @pytest.mark.parametrize("frame", TOLERATED.values(), ids=TOLERATED.keys())
-def test_what_kafka_tolerates_is_answered(sides: tuple[Ours, ApacheKafka], frame: bytes) -> None:
-    for side in sides:
+def test_what_kafka_tolerates_is_answered(one_node: tuple[Ours, ApacheKafka], frame: bytes) -> None:
+    for side in one_node:
         with Connection(side) as connection:
             connection.send_bytes(frame)
             assert connection.receive_frame() is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dwell.broker.api.create_topics import Refused, check_assignment
+from dwell.broker.api.create_topics import MAX_PARTITIONS, Refused, check_assignment
 from dwell.broker.delayed.topic import DelayedTopic, Wanted
 from dwell.broker.request import PARKED
 from dwell.broker.wire.error import Error
@@ -54,6 +54,8 @@ def _check(host: Host, topic: Any) -> list[tuple[int, ...]] | None:
         raise Refused(
             Error.INVALID_PARTITIONS, f"{topic.name!r} has {len(partitions)} partitions: {topic.count} are not more"
         )
+    if topic.count - len(partitions) > MAX_PARTITIONS:
+        raise Refused(Error.POLICY_VIOLATION, f"{topic.count:,} partitions; at most {MAX_PARTITIONS:,} in one request")
     if topic.assignments is None:
         return None
     first = len(partitions)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dwell.broker.request import Request
 
 DEFAULT = -1
+# Kafka's limit for one request.
+MAX_PARTITIONS = 10_000
 # Where a setting of a topic comes from, in Kafka's numbers.
 TOPIC_CONFIG, BROKER_CONFIG, DEFAULT_CONFIG = 1, 4, 5
 
@@ -101,10 +103,15 @@ def check(host: Host, topic: Any, configs: dict[str, str]) -> Assignment:
     if topic.assignments:
         if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
             raise Refused(Error.INVALID_REQUEST, "both an assignment and numbers are given")
-        return check_assignment(host, {one.partition_index: tuple(one.broker_ids) for one in topic.assignments}, 0)
+        assignment = {one.partition_index: tuple(one.broker_ids) for one in topic.assignments}
+        if len(assignment) != len(topic.assignments):
+            raise Refused(Error.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned more than once")
+        return check_assignment(host, assignment, 0)
     count = host.config["num.partitions"] if topic.num_partitions == DEFAULT else topic.num_partitions
     if count <= 0:
         raise Refused(Error.INVALID_PARTITIONS, f"the number of partitions must be positive, not {count}")
+    if count > MAX_PARTITIONS:
+        raise Refused(Error.POLICY_VIOLATION, f"{count:,} partitions in one request; at most {MAX_PARTITIONS:,}")
     replication = host.default_replication if topic.replication_factor == DEFAULT else topic.replication_factor
     if not 1 <= replication <= len(controller.image.brokers):
         raise Refused(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NO_ID = bytes(16)
 # In version 0 an empty list asks for all topics; later, null does.
 NULL_MEANS_ALL = 1
+# The fields for ids are there from version 10 on, but only from here on may they be used.
+BY_ID = 12
 
 
 def handle(request: Request) -> object:
@@ -23,6 +25,10 @@ def handle(request: Request) -> object:
     broker = request.broker
     image = broker.image
     asked = body.topics
+    if request.version < BY_ID and any(one.name is None or one.topic_id != NO_ID for one in asked or ()):
+        error = request.failed(Error.INVALID_REQUEST)
+        refused = [METADATA.Response.MetadataResponseTopic(error_code=error, name=one.name or "") for one in asked]
+        return METADATA.Response(topics=refused)
     if asked is None or (not asked and request.version < NULL_MEANS_ALL):
         topics = [_topic(request, name) for name in image.topics]
     else:

@@ -36,6 +36,7 @@ class Refused(Exception):
 def handle(request: Request) -> object:
     body = request.body
     broker = request.broker
+    acks = body.acks
     responses = []
     pending: list[Pending] = []
     appended: list[tuple[Partition, int]] = []
@@ -50,8 +51,8 @@ def handle(request: Request) -> object:
                 if broker.image.partition(name, data.index) is None:
                     raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 batch = _read(data.records, request.version)
-                partition = _leader(broker, name, data.index, body.acks)
-                offset = _append(partition, batch, body.acks, answer)
+                partition = _leader(broker, name, data.index, acks)
+                offset = _append(partition, batch, acks, answer)
             except Refused as refused:
                 answer.error_code = request.failed(refused.error)
                 answer.error_message = refused.message
@@ -60,14 +61,19 @@ def handle(request: Request) -> object:
                     answer.current_leader = current_leader(broker, name, data.index, group, leaders)
                 continue
             appended.append((partition, offset))
-            if body.acks == ACKS_ALL:
-                answer.error_code = Error.REQUEST_TIMED_OUT
-                pending.append(Pending(partition, offset, answer))
+            if acks == ACKS_ALL:
+                # Without followers the high watermark is there already: nothing to wait for.
+                error = partition.reached(offset)
+                if error is None:
+                    answer.error_code = Error.REQUEST_TIMED_OUT
+                    pending.append(Pending(partition, offset, answer))
+                else:
+                    answer.error_code = request.failed(error)
         responses.append(
             PRODUCE.Response.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
     request.partitions = tuple(appended)
-    if body.acks == ACKS_NONE:
+    if acks == ACKS_NONE:
         return _close_on_error(request)
     endpoints = node_endpoints(broker, leaders, PRODUCE.Response.NodeEndpoint) if leaders else []
     response = PRODUCE.Response(responses=responses, node_endpoints=endpoints)
@@ -113,6 +119,7 @@ def _read(records: Any, version: int) -> Batch:
 def _append(partition: Partition, batch: Batch, acks: int, answer: Any) -> int:
     """Append one partition's batch and fill in its answer; returns the offset after its last record."""
     if acks == ACKS_ALL and partition.is_under_min_isr:
+        answer.log_start_offset = partition.log.start_offset
         raise Refused(Error.NOT_ENOUGH_REPLICAS)
     try:
         check_produced(batch, max_bytes=partition.config.max_message_bytes)

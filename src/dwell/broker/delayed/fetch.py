@@ -128,11 +128,10 @@ class DelayedFetch(DelayedRequest):
     def try_complete(self) -> bool:
         size = 0
         for one in self.partitions:
-            if one.is_unknown:
-                continue
-            if one.judge():
+            if not one.judge():
+                size += one.readable
+            elif not one.is_unknown:
                 return self.force_complete()
-            size += one.readable
         return size >= self.min_bytes and self.force_complete()
 
     def respond(self) -> object:

@@ -47,7 +47,8 @@ class DelayedReplicaFetch(DelayedOperation):
     def start(self) -> None:
         """Tell the leader how far the follower is; that alone may move the high watermark. Then read or wait."""
         leader = self.leader
-        diverging = self.diverging()
+        # A follower that has just fetched from this leader cannot have diverged from it.
+        diverging = None if self.fetcher.agrees_with is leader else self.diverging()
         log = leader.log
         if diverging is None and log.start_offset <= self.offset <= log.end_offset:
             leader.follower_fetched(self.replica, self.offset, self.fetcher.partition.log.start_offset)
@@ -85,7 +86,7 @@ class DelayedReplicaFetch(DelayedOperation):
             follower.caught_up_ms = self.leader.broker.now_ms()
 
     def hand_over(self) -> None:
-        self.fetcher.receive(self, self.read(self.diverging()))
+        self.fetcher.receive(self, self.read(None))
 
     def diverging(self) -> tuple[int, int] | None:
         if self.last_epoch < 0:

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 
 class ReplicaFetcher:
-    __slots__ = ("_operation", "_pause", "is_started", "partition")
+    __slots__ = ("_operation", "_pause", "agrees_with", "is_started", "partition")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.is_started = False
+        # The leader that has accepted the end of this log as an earlier state of its own.
+        self.agrees_with: Partition | None = None
         self._operation: DelayedReplicaFetch | None = None
         self._pause: TimerTask | None = None
 
@@ -39,6 +41,7 @@ class ReplicaFetcher:
 
     def stop(self) -> None:
         self.is_started = False
+        self.agrees_with = None
         self.interrupt()
 
     def interrupt(self) -> None:
@@ -87,6 +90,7 @@ class ReplicaFetcher:
             if before == (log.end_offset, log.epochs.last):
                 raise AssertionError(f"{partition!r} cannot be brought in line with its leader's epochs")
         else:
+            self.agrees_with = operation.leader
             partition.append_fetched(fetched.batches, fetched.high_watermark, fetched.log_start)
         lag_ms = partition.broker.lag_ms
         if lag_ms:

@@ -57,6 +57,7 @@ class Partition:
         "index",
         "is_deleted",
         "is_leader",
+        "is_under_min_isr",
         "log",
         "max_lag_ms",
         "name",
@@ -77,6 +78,8 @@ class Partition:
         self.image = image
         self.is_leader = False
         self.is_deleted = False
+        # Fewer in-sync replicas than acks=all needs: it is refused, and the high watermark stands still.
+        self.is_under_min_isr = False
         self.high_watermark = log.start_offset
         # Bytes below the high watermark, on the log's scale: a waiting fetch subtracts its own position.
         self.high_position = log.position(log.start_offset)
@@ -99,6 +102,7 @@ class Partition:
     def apply(self, image: PartitionImage) -> None:
         """Take the role that the metadata gives this broker."""
         old, self.image = self.image, image
+        self.is_under_min_isr = len(image.isr) < self.min_insync
         leads = image.leader == self.broker.id
         if leads and (not self.is_leader or image.leader_epoch != old.leader_epoch):
             self._become_leader()
@@ -170,10 +174,6 @@ class Partition:
     def min_insync(self) -> int:
         """A topic cannot need more replicas than it has."""
         return min(self.config.min_insync, len(self.image.replicas))
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        return len(self.image.isr) < self.min_insync
 
     @property
     def last_stable_offset(self) -> int:
@@ -363,7 +363,7 @@ class Partition:
 
     def check_waiting(self) -> None:
         """Try the clients' requests that wait for this partition, from the agenda, once for many changes."""
-        if not self._check_waiting_put:
+        if not self._check_waiting_put and self.broker.host.is_waited_for:
             self._check_waiting_put = True
             self.broker.host.agenda.put(self._check_waiting)
 

@@ -92,12 +92,15 @@ class Listener:
 class SocketConnection(asyncio.Protocol):
     """Between asyncio's transport and our connection."""
 
-    __slots__ = ("_broker", "_connection", "_transport")
+    __slots__ = ("_broker", "_connection", "_is_receiving", "_out", "_transport")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._connection: Connection | None = None
         self._transport: asyncio.Transport | None = None
+        # Answers that are not sent yet: those of one turn go out together.
+        self._out: list[bytes | memoryview] = []
+        self._is_receiving = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -114,7 +117,11 @@ class SocketConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._connection is not None:
+            self._is_receiving = True
             self._connection.feed(data)
+            self._is_receiving = False
+            if self._out:
+                self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._connection is not None:
@@ -131,6 +138,14 @@ class SocketConnection(asyncio.Protocol):
     # What a connection asks of its transport
 
     def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        if not self._out and not self._is_receiving:
+            self._broker.host.agenda.put_last(self._flush)
+        self._out += pieces
+
+    def _flush(self) -> None:
+        pieces, self._out = self._out, []
+        if not pieces:
+            return
         assert self._transport is not None
         if sum(map(len, pieces)) <= JOIN_BYTES:
             self._transport.write(b"".join(pieces))
@@ -161,6 +176,8 @@ class SocketConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         assert self._transport is not None
+        if self._out:
+            self._flush()
         self._transport.abort()
 
     # A peer that closes while reading is paused

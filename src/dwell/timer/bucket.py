@@ -2,79 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from threading import RLock
-from typing import final
+from collections.abc import Iterator
+from threading import Lock
+from typing import TYPE_CHECKING, final
 
-from dwell.timer.task import TimerTask
+if TYPE_CHECKING:
+    from dwell.timer.task import TimerTask
+    from dwell.timer.wheels import Wheels
+
+# Guards the buckets, queues and counters of all timers, and where each task waits. One lock for all timers, because a
+# task can be moved from one timer to another, by several threads at once. No user code runs while it is held.
+LOCK = Lock()
 
 # The expiration of a bucket outside the delay queue: before the start of every bucket of 64-bit times.
 NOT_QUEUED = -(2**128)
-
-
-# One lock for all timers of this build: a task may be moved from one timer to another, by several threads at once, and
-# then no lock of one timer alone says where it is. No user code runs while it is held.
-LOCK = RLock()
-
-
-@final
-class TaskCounter:
-    """What all the buckets of one timer share: the lock, and how many tasks it holds."""
-
-    __slots__ = ("cancelled", "lock", "value")
-
-    def __init__(self) -> None:
-        self.lock = LOCK
-        self.value = 0
-        self.cancelled = 0
 
 
 @final
 class TimerTaskEntry:
     """A task's place in a bucket. An added task has one entry; moving it to another bucket keeps the entry."""
 
-    __slots__ = ("counter", "deadline_ms", "expiration_ms", "next", "prev", "task", "task_list")
+    __slots__ = ("deadline_ms", "expiration_ms", "next", "prev", "task", "task_list", "wheels")
 
     def __init__(
-        self, task: TimerTask | None, expiration_ms: int, counter: TaskCounter, deadline_ms: int | None = None
+        self,
+        task: TimerTask | None,
+        expiration_ms: int,
+        deadline_ms: int | None = None,
+        wheels: Wheels | None = None,
     ) -> None:
         self.task = task
         # The deadline as asked for, and rounded up to the timer's tick: a task never runs early.
         self.deadline_ms = expiration_ms if deadline_ms is None else deadline_ms
         self.expiration_ms = expiration_ms
-        self.counter = counter
+        # The timer whose bucket it is in; None for a wheel that is driven by hand.
+        self.wheels = wheels
         self.task_list: TimerTaskList | None = None
         # The neighbours in the ring; unset while the entry is in no bucket, so that nothing keeps it alive.
         self.prev: TimerTaskEntry
         self.next: TimerTaskEntry
-
-    def remove(self) -> bool:
-        """Take the entry out of whatever bucket it is in; False if it is in none."""
-        # The lock first: during a cascade the entry is between two buckets, and only the lock's holder sees that.
-        with self.counter.lock:
-            if self.task_list is None:
-                return False
-            self.task_list.remove(self)
-            if self.task is not None:
-                self.task._entry = None
-            return True
-
-    def cancel(self) -> bool:
-        with self.counter.lock:
-            removed = self.remove()
-            self.counter.cancelled += removed
-            return removed
 
 
 @final
 class TimerTaskList:
     """A ring with a root that is no task: `add` and `remove` touch two neighbours, whatever the length."""
 
-    __slots__ = ("counter", "expiration_ms", "root")
+    __slots__ = ("expiration_ms", "root")
 
-    def __init__(self, counter: TaskCounter) -> None:
-        self.counter = counter
-        self.root = root = TimerTaskEntry(None, NOT_QUEUED, counter)
+    def __init__(self) -> None:
+        self.root = root = TimerTaskEntry(None, NOT_QUEUED)
         root.prev = root.next = root
         self.expiration_ms = NOT_QUEUED
 
@@ -89,21 +65,20 @@ class TimerTaskList:
         tail = self.root.prev
         entry.prev, entry.next, entry.task_list = tail, self.root, self
         tail.next = self.root.prev = entry
-        self.counter.value += 1
 
     def remove(self, entry: TimerTaskEntry) -> None:
         """Unlink, O(1)."""
         entry.prev.next, entry.next.prev = entry.next, entry.prev
         del entry.prev, entry.next
         entry.task_list = None
-        self.counter.value -= 1
 
-    def flush(self, visit: Callable[[TimerTaskEntry], None]) -> None:
-        """Empty the bucket in insertion order, giving each entry to `visit`. The bucket may then be queued anew."""
-        while (entry := self.root.next) is not self.root:
+    def flush(self) -> list[TimerTaskEntry]:
+        """Empty the bucket; returns its entries in insertion order. The bucket may then be queued anew."""
+        entries = list(self)
+        for entry in entries:
             self.remove(entry)
-            visit(entry)
         self.expiration_ms = NOT_QUEUED
+        return entries
 
     def __iter__(self) -> Iterator[TimerTaskEntry]:
         entry = self.root.next

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from dwell.errors import MissingExtra
-from dwell.purgatory.metric import PurgatoryCollector
-from dwell.purgatory.reference import Purgatory
+from dwell.purgatory import Purgatory
+from dwell.purgatory.prometheus import PurgatoryCollector
 from dwell.testing import ManualClock
+from tests.builds import Build
 from tests.purgatory.operation import probe_class
 
 
 def test_a_scrape_shows_every_figure_under_the_purgatorys_name(
-    build: ModuleType, purgatory: Purgatory, clock: ManualClock
+    build: Build, purgatory: Purgatory, clock: ManualClock
 ) -> None:
     registry = CollectorRegistry()
     registry.register(PurgatoryCollector(purgatory))
@@ -48,7 +48,7 @@ def test_a_scrape_shows_every_figure_under_the_purgatorys_name(
     assert value("lateness_seconds_sum") == pytest.approx(0.006)
 
 
-def test_purgatories_can_be_added_and_are_told_apart_by_name(build: ModuleType, purgatory: Purgatory) -> None:
+def test_purgatories_can_be_added_and_are_told_apart_by_name(build: Build, purgatory: Purgatory) -> None:
     registry = CollectorRegistry()
     collector = PurgatoryCollector()
     registry.register(collector)
@@ -62,6 +62,6 @@ def test_purgatories_can_be_added_and_are_told_apart_by_name(build: ModuleType, 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
-    monkeypatch.delitem(sys.modules, "dwell.purgatory.metric")
+    monkeypatch.delitem(sys.modules, "dwell.purgatory.prometheus")
     with pytest.raises(MissingExtra, match=r"pip install 'dwell\[metrics\]'"):
-        import dwell.purgatory.metric  # noqa: F401
+        import dwell.purgatory.prometheus  # noqa: F401

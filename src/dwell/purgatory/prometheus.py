@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, final
 
 from dwell.errors import MissingExtra
-from dwell.purgatory.statistic import PurgatoryStatistics
-from dwell.timer import LATENESS_BOUNDS_MS
+from dwell.histogram import BOUNDS
+from dwell.purgatory.statistics import PurgatoryStatistics
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -75,5 +75,5 @@ class PurgatoryCollector(Collector):
 
 
 def _buckets(counts: tuple[int, ...]) -> Iterator[tuple[str, float]]:
-    bounds = [*(str(bound_ms / 1000) for bound_ms in LATENESS_BOUNDS_MS), "+Inf"]
+    bounds = [*(str(bound_ms / 1000) for bound_ms in BOUNDS), "+Inf"]
     return zip(bounds, accumulate(counts), strict=True)

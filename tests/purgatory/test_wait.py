@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from dwell.errors import InvalidArgument
 from dwell.testing import ManualClock
+from tests.builds import Build
 from tests.purgatory.operation import probe_class
 
 
-def signalling_class(build: ModuleType) -> Any:
+def signalling_class(build: Build) -> Any:
     class Signalling(probe_class(build)):  # type: ignore[misc]
         def __init__(self, delay_ms: int) -> None:
             super().__init__(delay_ms)
@@ -28,7 +28,7 @@ def signalling_class(build: ModuleType) -> Any:
     return Signalling
 
 
-def test_the_reaper_expires_operations_by_itself(build: ModuleType) -> None:
+def test_the_reaper_expires_operations_by_itself(build: Build) -> None:
     with build.Purgatory("reaped") as purgatory:
         operation = signalling_class(build)(5)
         started_ms = purgatory.clock.now_ms()
@@ -38,7 +38,7 @@ def test_the_reaper_expires_operations_by_itself(build: ModuleType) -> None:
         assert operation.log == ["complete", "expire"]
 
 
-def test_an_operation_that_is_due_before_the_reaper_looks_again_is_not_late(build: ModuleType) -> None:
+def test_an_operation_that_is_due_before_the_reaper_looks_again_is_not_late(build: Build) -> None:
     """The reaper waits for 200 ms, but a bucket that expires first wakes it."""
 
     def seconds_until_expired() -> float:
@@ -54,7 +54,7 @@ def test_an_operation_that_is_due_before_the_reaper_looks_again_is_not_late(buil
     assert any(seconds_until_expired() < 0.15 for _ in range(5))
 
 
-def test_the_reaper_survives_what_operations_do(build: ModuleType) -> None:
+def test_the_reaper_survives_what_operations_do(build: Build) -> None:
     errors: list[Any] = []
     with build.Purgatory("reaped", on_error=lambda *args: errors.append(args)) as purgatory:
         purgatory.try_complete_else_watch(probe_class(build)(1, then=lambda: 1 / 0), ["k"])
@@ -64,7 +64,7 @@ def test_the_reaper_survives_what_operations_do(build: ModuleType) -> None:
     assert [type(error) for error, _ in errors] == [ZeroDivisionError]
 
 
-def test_the_reaper_purges(build: ModuleType) -> None:
+def test_the_reaper_purges(build: Build) -> None:
     with build.Purgatory("reaped", purge_interval=10) as purgatory:
         operations = [probe_class(build)(60_000) for _ in range(20)]
         for operation in operations:
@@ -77,17 +77,17 @@ def test_the_reaper_purges(build: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("foreign", [False, True])
-def test_closing_ends_the_reaper_at_once(build: ModuleType, foreign: bool) -> None:
+def test_closing_ends_the_reaper_at_once(build: Build, foreign: bool) -> None:
     def seconds_to_close() -> float:
-        timer = build.Purgatory._make_timer("foreign") if foreign else None
+        timer = build.SystemTimer("foreign") if foreign else None
         purgatory = build.Purgatory("reaped", timer=timer)
         purgatory.try_complete_else_watch(probe_class(build)(60_000), ["k"])
-        assert purgatory._reaper.is_alive()
+        assert purgatory._reaper._thread.is_alive()
         time.sleep(0.02)
         started = time.monotonic()
         purgatory.close()
         taken = time.monotonic() - started
-        assert not purgatory._reaper.is_alive()
+        assert not purgatory._reaper._thread.is_alive()
         if timer is not None:
             timer.close()
         return taken
@@ -95,13 +95,13 @@ def test_closing_ends_the_reaper_at_once(build: ModuleType, foreign: bool) -> No
     assert any(seconds_to_close() < 0.1 for _ in range(5))
 
 
-def test_a_purgatory_on_a_clock_that_stands_still_can_be_closed(build: ModuleType) -> None:
+def test_a_purgatory_on_a_clock_that_stands_still_can_be_closed(build: Build) -> None:
     purgatory = build.Purgatory("still", clock=ManualClock())
     purgatory.close()
-    assert not purgatory._reaper.is_alive()
+    assert not purgatory._reaper._thread.is_alive()
 
 
-def test_a_callback_may_close_the_purgatory(build: ModuleType) -> None:
+def test_a_callback_may_close_the_purgatory(build: Build) -> None:
     purgatory = build.Purgatory("self-closing")
     closed = threading.Event()
 
@@ -113,7 +113,7 @@ def test_a_callback_may_close_the_purgatory(build: ModuleType) -> None:
     assert closed.wait(10)
 
 
-def test_a_purgatory_without_reaper_starts_no_thread(build: ModuleType, clock: ManualClock) -> None:
+def test_a_purgatory_without_reaper_starts_no_thread(build: Build, clock: ManualClock) -> None:
     before = threading.active_count()
     with build.Purgatory("quiet", clock=clock, reaper=False) as purgatory:
         operation = probe_class(build)(20, then=lambda: threads.append(threading.current_thread()))
@@ -128,7 +128,7 @@ def test_a_purgatory_without_reaper_starts_no_thread(build: ModuleType, clock: M
 # asyncio
 
 
-def test_an_outcome_can_be_awaited(build: ModuleType) -> None:
+def test_an_outcome_can_be_awaited(build: Build) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -148,7 +148,7 @@ def test_an_outcome_can_be_awaited(build: ModuleType) -> None:
     asyncio.run(main())
 
 
-def test_an_outcome_from_another_thread_wakes_the_loop(build: ModuleType) -> None:
+def test_an_outcome_from_another_thread_wakes_the_loop(build: Build) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operations = [probe_class(build)(60_000) for _ in range(100)]
@@ -168,7 +168,7 @@ def test_an_outcome_from_another_thread_wakes_the_loop(build: ModuleType) -> Non
     asyncio.run(main())
 
 
-def test_a_wait_that_is_cancelled_takes_its_operation_out(build: ModuleType) -> None:
+def test_a_wait_that_is_cancelled_takes_its_operation_out(build: Build) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -182,7 +182,7 @@ def test_a_wait_that_is_cancelled_takes_its_operation_out(build: ModuleType) -> 
     asyncio.run(main())
 
 
-def test_cancelling_in_the_purgatory_cancels_the_wait(build: ModuleType) -> None:
+def test_cancelling_in_the_purgatory_cancels_the_wait(build: Build) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             waits = [asyncio.create_task(purgatory.wait(probe_class(build)(60_000), [key])) for key in "ab"]
@@ -196,7 +196,7 @@ def test_cancelling_in_the_purgatory_cancels_the_wait(build: ModuleType) -> None
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
-def test_an_awaited_operation_that_is_cancelled_by_key_counts_once(build: ModuleType, keys: list[str]) -> None:
+def test_an_awaited_operation_that_is_cancelled_by_key_counts_once(build: Build, keys: list[str]) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -212,7 +212,7 @@ def test_an_awaited_operation_that_is_cancelled_by_key_counts_once(build: Module
     asyncio.run(main())
 
 
-def test_awaiting_an_operation_that_has_its_outcome_returns_that_outcome(build: ModuleType) -> None:
+def test_awaiting_an_operation_that_has_its_outcome_returns_that_outcome(build: Build) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             expired, completed = probe_class(build)(0), probe_class(build)(60_000)
@@ -228,7 +228,7 @@ def test_awaiting_an_operation_that_has_its_outcome_returns_that_outcome(build: 
 
 
 @pytest.mark.parametrize("expire", [False, True])
-def test_awaiting_an_operation_whose_callbacks_run_returns_after_them(build: ModuleType, expire: bool) -> None:
+def test_awaiting_an_operation_whose_callbacks_run_returns_after_them(build: Build, expire: bool) -> None:
     inside, go = threading.Event(), threading.Event()
 
     class Slow(probe_class(build)):  # type: ignore[misc]
@@ -255,7 +255,7 @@ def test_awaiting_an_operation_whose_callbacks_run_returns_after_them(build: Mod
     asyncio.run(main())
 
 
-def test_an_awaited_operation_whose_callback_is_interrupted_does_not_keep_its_waiter(build: ModuleType) -> None:
+def test_an_awaited_operation_whose_callback_is_interrupted_does_not_keep_its_waiter(build: Build) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -271,7 +271,7 @@ def test_an_awaited_operation_whose_callback_is_interrupted_does_not_keep_its_wa
     asyncio.run(main())
 
 
-def test_one_operation_is_awaited_by_one(build: ModuleType) -> None:
+def test_one_operation_is_awaited_by_one(build: Build) -> None:
     async def main() -> None:
         with build.Purgatory("awaited") as purgatory:
             operation = probe_class(build)(60_000)
@@ -285,23 +285,20 @@ def test_one_operation_is_awaited_by_one(build: ModuleType) -> None:
     asyncio.run(main())
 
 
-def test_an_event_loop_can_drive_the_purgatory_without_a_thread() -> None:
-    from dwell import LoopTimer
-    from dwell import purgatory as default_build
-
+def test_an_event_loop_can_drive_the_purgatory_without_a_thread(build: Build) -> None:
     async def main() -> None:
         threads = threading.active_count()
-        async with LoopTimer() as timer:
-            with default_build.Purgatory("looped", timer=timer, reaper=False, purge_interval=10) as purgatory:
-                assert await purgatory.wait(probe_class(default_build)(5), ["k"]) is False
-                operation = probe_class(default_build)(60_000)
+        async with build.LoopTimer() as timer:
+            with build.Purgatory("looped", timer=timer, reaper=False, purge_interval=10) as purgatory:
+                assert await purgatory.wait(probe_class(build)(5), ["k"]) is False
+                operation = probe_class(build)(60_000)
                 waiting = asyncio.create_task(purgatory.wait(operation, ["k"]))
                 await asyncio.sleep(0)
                 operation.ready = True
                 assert purgatory.check_and_complete("k") == 1
                 assert await waiting is True
                 for number in range(30):
-                    done = probe_class(default_build)(60_000)
+                    done = probe_class(build)(60_000)
                     purgatory.try_complete_else_watch(done, [number])
                     done.force_complete()
                 assert purgatory.watched < 20, "nobody advances it, so it purges as it goes"
@@ -310,7 +307,7 @@ def test_an_event_loop_can_drive_the_purgatory_without_a_thread() -> None:
     asyncio.run(main())
 
 
-def test_an_operation_that_somebody_completed_before_it_was_watched_does_not_keep_its_waiter(build: ModuleType) -> None:
+def test_an_operation_that_somebody_completed_before_it_was_watched_does_not_keep_its_waiter(build: Build) -> None:
     class Early(build.Purgatory):  # type: ignore[name-defined,misc]
         def try_complete_else_watch(self, operation: Any, watch_keys: Any) -> bool:
             operation.force_complete()
