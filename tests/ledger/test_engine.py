@@ -120,6 +120,33 @@ def test_retentions_of_any_size_are_kept() -> None:
         assert op.outcome == "completed"
 
 
+def test_op_ids_are_known_until_they_are_forgotten() -> None:
+    """Tens of thousands come and go, in bursts, so that what knows them grows and shrinks."""
+    rng = random.Random(5)
+    engine = Engine(op_retention_ms=20)
+    known: dict[str, tuple[int, Wait]] = {}
+    for now_ms in range(400):
+        engine.at(now_ms)
+        known = {op_id: (until, wait) for op_id, (until, wait) in known.items() if until >= now_ms}
+        assert engine.statistics().operations == len(known)
+        for _ in range(rng.choice((0, 1, 2, 300))):
+            op_id = f"op-{rng.randrange(5000)}"
+            wait = Wait(op_id, [Need("a", 1)], 0, now_ms)
+            before = engine.statistics()
+            operation = engine.open(wait)
+            after = engine.statistics()
+            if op_id not in known:
+                assert after.opened == before.opened + 1
+                assert after.pending == before.pending + 1
+                engine.cancel(operation)
+                known[op_id] = (now_ms + 20, wait)
+            elif known[op_id][1] == wait:
+                assert after.repeated == before.repeated + 1
+            else:
+                assert operation.outcome == "rejected"
+    engine._check()
+
+
 def test_an_event_touches_only_what_it_satisfies() -> None:
     """A hundred thousand waits on one key, each event meeting one of them, in time that would not do for a scan."""
     engine = Engine()

@@ -9,6 +9,7 @@ Those files tell how it works; here stands what differs, for speed and memory:
   needs or more (`Terms.met`). What few operations have (a quorum, a volume) stands in `Terms`.
 - A key that one operation waits for, by a signal, and of which nothing else is known, has no `KeyState`: the operation
   itself stands in its place among the keys.
+- Op_ids are in a hash table of their own (`OpIds`).
 - A heap is an array of (rank, operation), without an object per entry.
 - `await` makes neither a future nor a generator: `Awaiting` is as much of a future as a task needs.
 - Operations, keys, tickets and what awaits are unknown to the cyclic collector. Only waiters can form a reference cycle;
@@ -24,8 +25,8 @@ from operator import itemgetter
 
 cimport cython
 from cpython.long cimport PyLong_AsLongLong
-from cpython.mem cimport PyMem_Free, PyMem_Realloc
-from cpython.object cimport PyObject
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Realloc
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
 from dwell._c.clock cimport monotonic_ns
@@ -63,6 +64,59 @@ cdef extern from *:
         return !overflow;
     }
 
+    /* Rows of a long list lie scattered in memory. Ask for those a few places ahead, so that they are in the cache when
+       their turn comes: first the row, then what it refers to, then what that refers to. */
+    #if defined(__GNUC__)
+    #define dwell_ask(object) __builtin_prefetch((const char *)(object))
+    #else
+    #define dwell_ask(object)
+    #endif
+
+    static inline void dwell_ask_for_event(PyObject *rows, Py_ssize_t place) {
+        Py_ssize_t count = PyList_GET_SIZE(rows);
+        PyObject *row;
+        if (place + 16 < count) dwell_ask((char *)PyList_GET_ITEM(rows, place + 16) + 16);
+        if (place + 8 < count) {
+            row = PyList_GET_ITEM(rows, place + 8);
+            dwell_ask(PyTuple_GET_ITEM(row, 0));
+            dwell_ask(PyTuple_GET_ITEM(row, 1));
+            dwell_ask(PyTuple_GET_ITEM(row, 2));
+        }
+    }
+
+    static inline void dwell_ask_for_wait(PyObject *rows, Py_ssize_t place) {
+        Py_ssize_t count = PyList_GET_SIZE(rows), i, needs_count;
+        PyObject *row, *needs, *need;
+        if (place + 16 < count) dwell_ask((char *)PyList_GET_ITEM(rows, place + 16) + 32);
+        if (place + 12 < count) {
+            row = PyList_GET_ITEM(rows, place + 12);
+            dwell_ask(PyTuple_GET_ITEM(row, 0));
+            dwell_ask(PyTuple_GET_ITEM(row, 1));
+            dwell_ask(PyTuple_GET_ITEM(row, 2));
+            dwell_ask(PyTuple_GET_ITEM(row, 3));
+        }
+        if (place + 8 < count) {
+            needs = PyTuple_GET_ITEM(PyList_GET_ITEM(rows, place + 8), 1);
+            if (PyTuple_CheckExact(needs)) {
+                needs_count = PyTuple_GET_SIZE(needs);
+                for (i = 0; i < needs_count && i < 4; i++) dwell_ask(PyTuple_GET_ITEM(needs, i));
+            }
+        }
+        if (place + 4 < count) {
+            needs = PyTuple_GET_ITEM(PyList_GET_ITEM(rows, place + 4), 1);
+            if (PyTuple_CheckExact(needs)) {
+                needs_count = PyTuple_GET_SIZE(needs);
+                for (i = 0; i < needs_count && i < 4; i++) {
+                    need = PyTuple_GET_ITEM(needs, i);
+                    if (PyTuple_Check(need) && PyTuple_GET_SIZE(need) == 2) {
+                        dwell_ask(PyTuple_GET_ITEM(need, 0));
+                        dwell_ask(PyTuple_GET_ITEM(need, 1));
+                    }
+                }
+            }
+        }
+    }
+
     static inline PyObject *dwell_outcome(PyObject *row_type, PyObject *op_id, PyObject *outcome, long long finished_at_ms,
                                           long long waited_ms, PyObject *completed_by) {
         PyObject *row = ((PyTypeObject *)row_type)->tp_alloc((PyTypeObject *)row_type, 6);
@@ -90,6 +144,8 @@ cdef extern from *:
     }
     """
     PyObject *field "dwell_field"(PyObject *row, Py_ssize_t place)
+    void ask_for_event "dwell_ask_for_event"(PyObject *rows, Py_ssize_t place)
+    void ask_for_wait "dwell_ask_for_wait"(PyObject *rows, Py_ssize_t place)
     bint int64 "dwell_int64"(PyObject *number, long long *value)
     object make_outcome "dwell_outcome"(
         object row_type, object op_id, object outcome, long long finished_at_ms, long long waited_ms, object completed_by
@@ -103,6 +159,7 @@ cdef extern from "Python.h":
     PyObject *PyDict_SetDefault(PyObject *dictionary, PyObject *key, PyObject *value) except NULL
     int PyDict_DelItem(PyObject *dictionary, PyObject *key) except -1
     int PyDict_SetItem(PyObject *dictionary, PyObject *key, PyObject *value) except -1
+    Py_hash_t PyObject_Hash(PyObject *value) except? -1
     bint PyUnicode_CheckExact(PyObject *value)
     Py_ssize_t PyUnicode_GET_LENGTH(PyObject *text)
     int PyUnicode_Compare(PyObject *one, PyObject *other) except? -1
@@ -114,7 +171,7 @@ cdef extern from "Python.h":
     PyObject *PyList_GET_ITEM(PyObject *value, Py_ssize_t place)
     int PyList_SetSlice(PyObject *value, Py_ssize_t low, Py_ssize_t high, PyObject *items) except -1
     PyObject *Py_None
-    PyObject *Py_TYPE(PyObject *value)
+    PyTypeObject *Py_TYPE(PyObject *value)
 
 
 # The contract's range of times, as numbers of C.
@@ -253,6 +310,11 @@ cdef Operation make_operation(op_id, long long number):
     op.number = number
     op.submitted_at_ms = op.deadline_ms = op.at_ms = BEFORE
     return op
+
+
+cdef tuple row_of(Operation op):
+    """What was asked for."""
+    return (op.op_id, op.needs, op.deadline_ms - op.submitted_at_ms, op.submitted_at_ms, op.quorum, op.volume)
 
 
 cdef outcome_of(Operation op):
@@ -455,6 +517,107 @@ cdef void free_heap(Heap *heap) noexcept:
     PyMem_Free(heap.entries)
 
 
+# -- op_ids
+
+
+cdef struct Slot:
+    Py_hash_t hash
+    # A reference of its own; NULL if the slot is free.
+    PyObject *operation
+
+
+cdef struct OpIds:
+    # Operations by op_id: a hash table with linear probing, at most two thirds full. A dict of strings keeps no hashes,
+    # so that each probe reads a string somewhere in memory. With 100,000 op_ids that was a quarter of all time.
+    Slot *slots
+    # How many slots there are, a power of two, and how many are taken.
+    Py_ssize_t capacity
+    Py_ssize_t count
+
+
+cdef inline Py_ssize_t find_slot(OpIds *op_ids, PyObject *op_id, Py_hash_t hash) except -1:
+    """The slot of this op_id, or the free one where it belongs. There must be slots."""
+    cdef Py_ssize_t mask = op_ids.capacity - 1
+    cdef Py_ssize_t i = hash & mask
+    while op_ids.slots[i].operation is not NULL:
+        if op_ids.slots[i].hash == hash:
+            if is_same(<PyObject *> (<Operation> op_ids.slots[i].operation).op_id, op_id):
+                return i
+        i = (i + 1) & mask
+    return i
+
+
+cdef int rebuild(OpIds *op_ids, Py_ssize_t capacity) except -1:
+    cdef OpIds rebuilt
+    cdef Py_ssize_t i, j
+    rebuilt.capacity = capacity
+    rebuilt.count = op_ids.count
+    rebuilt.slots = <Slot *> PyMem_Calloc(capacity, sizeof(Slot))
+    if rebuilt.slots is NULL:
+        raise MemoryError
+    for i in range(op_ids.capacity):
+        if op_ids.slots[i].operation is not NULL:
+            j = op_ids.slots[i].hash & (capacity - 1)
+            while rebuilt.slots[j].operation is not NULL:
+                j = (j + 1) & (capacity - 1)
+            rebuilt.slots[j] = op_ids.slots[i]
+    PyMem_Free(op_ids.slots)
+    op_ids[0] = rebuilt
+    return 0
+
+
+cdef inline int make_room(OpIds *op_ids) except -1:
+    """Have room for one more."""
+    if 3 * (op_ids.count + 1) > 2 * op_ids.capacity:
+        rebuild(op_ids, 2 * op_ids.capacity if op_ids.capacity else 8)
+    return 0
+
+
+cdef Operation find_operation(OpIds *op_ids, PyObject *op_id):
+    if op_ids.capacity == 0:
+        return None
+    cdef Py_ssize_t i = find_slot(op_ids, op_id, PyObject_Hash(op_id))
+    return None if op_ids.slots[i].operation is NULL else <Operation> op_ids.slots[i].operation
+
+
+cdef int remove_operation(OpIds *op_ids, Operation op) except -1:
+    """Free its slot, and move those behind it that would no longer be found."""
+    cdef Py_ssize_t mask = op_ids.capacity - 1
+    cdef Py_ssize_t free = find_slot(op_ids, <PyObject *> op.op_id, PyObject_Hash(<PyObject *> op.op_id))
+    cdef Py_ssize_t i = free, home
+    cdef PyObject *removed = op_ids.slots[free].operation
+    while True:
+        i = (i + 1) & mask
+        if op_ids.slots[i].operation is NULL:
+            break
+        home = op_ids.slots[i].hash & mask
+        # Not if it lies between its home and this place, seen around the end of the table.
+        if (i - home) & mask >= (i - free) & mask:
+            op_ids.slots[free] = op_ids.slots[i]
+            free = i
+    op_ids.slots[free].operation = NULL
+    op_ids.count -= 1
+    Py_DECREF(<object> removed)
+    if op_ids.capacity > 64 and 8 * op_ids.count < op_ids.capacity:
+        rebuild(op_ids, op_ids.capacity >> 1)
+    return 0
+
+
+cdef list list_operations(OpIds *op_ids):
+    cdef Py_ssize_t i
+    return [
+        <Operation> op_ids.slots[i].operation for i in range(op_ids.capacity) if op_ids.slots[i].operation is not NULL
+    ]
+
+
+cdef void free_op_ids(OpIds *op_ids) noexcept:
+    cdef Py_ssize_t i
+    for i in range(op_ids.capacity):
+        if op_ids.slots[i].operation is not NULL:
+            Py_DECREF(<object> op_ids.slots[i].operation)
+    PyMem_Free(op_ids.slots)
+
+
 # -- keys
 
 
@@ -543,7 +706,7 @@ cdef class Engine:
     # By name a KeyState, or the one operation that waits for the next event.
     cdef readonly dict keys
     # The operation that counts under each op_id, and the rejected ones by op_id and content, the oldest first.
-    cdef dict operations
+    cdef OpIds op_ids
     cdef dict _rejected
     cdef Heap deadlines
     cdef list _ripe
@@ -563,7 +726,6 @@ cdef class Engine:
         self.now_ms = BEFORE
         self.settled = []
         self.keys = {}
-        self.operations = {}
         self._rejected = {}
         self._ripe = []
         self._forgets_keys = key_retention_ms is not None
@@ -575,6 +737,7 @@ cdef class Engine:
 
     def __dealloc__(self):
         free_heap(&self.deadlines)
+        free_op_ids(&self.op_ids)
 
     # -- time
 
@@ -619,8 +782,8 @@ cdef class Engine:
                 break
             past[self._forgotten] = None
             self._forgotten += 1
-            if self.operations.get(op.op_id) is op:
-                del self.operations[op.op_id]
+            if op.state != IS_REJECTED:
+                remove_operation(&self.op_ids, op)
             else:
                 rejected = self._rejected[op.op_id]
                 del rejected[next(iter(rejected))]
@@ -633,87 +796,122 @@ cdef class Engine:
     # -- operations
 
     cpdef Operation open(self, wait):
+        cdef PyObject *row = <PyObject *> wait
         cdef bint is_new = False
-        cdef Operation op = self._admit(wait, self.now_ms, False, &is_new)
+        cdef Operation op = self._admit(
+            field(row, OP_ID),
+            field(row, NEEDS),
+            field(row, DELAY_MS),
+            field(row, SUBMITTED_AT_MS),
+            field(row, QUORUM),
+            field(row, VOLUME),
+            &is_new,
+        )
         if is_new:
-            if has_volume(op):
-                self._watch_volume(op)
-            else:
-                self._watch_needs(op)
-            if not op.is_ripe:
-                push(&self.deadlines, op.deadline_ms, op)
-                op.is_queued = True
+            self._start(op)
         return op
 
     cpdef open_later(self, wait):
+        cdef PyObject *row = <PyObject *> wait
         cdef bint is_new = False
-        cdef Operation op = self._admit(wait, 0, False, &is_new)
+        cdef Operation op = self._admit(
+            field(row, OP_ID),
+            field(row, NEEDS),
+            field(row, DELAY_MS),
+            field(row, SUBMITTED_AT_MS),
+            field(row, QUORUM),
+            field(row, VOLUME),
+            &is_new,
+        )
         if is_new:
             self._leave_pending(op)
 
-    cdef Operation _admit(self, row, long long now_ms, bint is_live, bint *is_new):
-        """Judge a row. Live, it is submitted at `now_ms`, whatever it says itself."""
-        cdef PyObject *wait = <PyObject *> row
-        cdef PyObject *op_id = field(wait, OP_ID)
-        cdef PyObject *needs = field(wait, NEEDS)
-        cdef PyObject *found
-        cdef long long submitted_at_ms = now_ms, delay_ms = 0
-        cdef Operation op
-        cdef Terms terms
-        if not (
-            (is_live or (int64(field(wait, SUBMITTED_AT_MS), &submitted_at_ms)))
+    cdef Operation _admit(
+        self,
+        PyObject *op_id,
+        PyObject *needs,
+        PyObject *delay,
+        PyObject *submitted_at,
+        PyObject *quorum,
+        PyObject *volume,
+        bint *is_new,
+    ):
+        """Judge a row. Without a time of submission (NULL) it is submitted now."""
+        cdef long long submitted_at_ms = self.now_ms, delay_ms = 0
+        if (
+            (submitted_at is NULL or int64(submitted_at, &submitted_at_ms))
             and FIRST_MS <= submitted_at_ms <= LAST_MS
-            and int64(field(wait, DELAY_MS), &delay_ms)
+            and int64(delay, &delay_ms)
             and 0 <= delay_ms <= LAST_MS - submitted_at_ms
             and PyUnicode_CheckExact(op_id)
             and PyUnicode_GET_LENGTH(op_id) > 0
-            and is_sound(needs, field(wait, QUORUM), field(wait, VOLUME))
+            and is_sound(needs, quorum, volume)
         ):
-            if is_live:
-                row = (row[OP_ID], row[NEEDS], row[DELAY_MS], now_ms, row[QUORUM], row[VOLUME])
-            reason = fault(*row)
-            if reason is not None:
-                return self._reject(row, reason)
-            row = (
-                plain_text(row[OP_ID]),
-                plain_needs(row[NEEDS]),
-                plain_number(row[DELAY_MS]),
-                plain_number(row[SUBMITTED_AT_MS]),
-                row[QUORUM],
-                row[VOLUME],
-            )
-            wait = <PyObject *> row
-            op_id = field(wait, OP_ID)
-            needs = field(wait, NEEDS)
-            submitted_at_ms = row[SUBMITTED_AT_MS]
-            delay_ms = row[DELAY_MS]
-        op = make_operation(<object> op_id, self.opened)
+            return self._enrol(op_id, needs, delay_ms, submitted_at_ms, quorum, volume, is_new)
+        # It may have a fault, or is of an unusual kind.
+        submitted = self.now_ms if submitted_at is NULL else <object> submitted_at
+        row = (<object> op_id, <object> needs, <object> delay, submitted, <object> quorum, <object> volume)
+        reason = fault(*row)
+        if reason is not None:
+            return self._reject(row, reason)
+        text, plain = plain_text(<object> op_id), plain_needs(<object> needs)
+        return self._enrol(
+            <PyObject *> text, <PyObject *> plain, <object> delay, submitted, quorum, volume, is_new
+        )
+
+    cdef Operation _enrol(
+        self,
+        PyObject *op_id,
+        PyObject *needs,
+        long long delay_ms,
+        long long submitted_at_ms,
+        PyObject *quorum,
+        PyObject *volume,
+        bint *is_new,
+    ):
+        """Take in a row without a fault of its own, unless its op_id is known."""
+        cdef Operation op = make_operation(<object> op_id, self.opened)
+        cdef Terms terms
+        cdef Slot *slot
+        cdef Py_hash_t hash = PyObject_Hash(op_id)
         op.needs = <tuple> needs if PyTuple_CheckExact(needs) else tuple(<object> needs)
         op.submitted_at_ms = submitted_at_ms
         op.deadline_ms = submitted_at_ms + delay_ms
         op.missing = op.unmet = <int> count_needs(op)
-        if field(wait, QUORUM) != Py_None:
-            op.missing = <object> field(wait, QUORUM)
-            terms_of(op).quorum = <object> field(wait, QUORUM)
-        elif field(wait, VOLUME) != Py_None:
+        if quorum != Py_None:
+            op.missing = <object> quorum
+            terms_of(op).quorum = <object> quorum
+        elif volume != Py_None:
             terms = terms_of(op)
-            terms.volume = <object> field(wait, VOLUME)
+            terms.volume = <object> volume
             terms.thresholds = [None] * count_needs(op)
-        found = PyDict_SetDefault(<PyObject *> self.operations, op_id, <PyObject *> op)
-        if found != <PyObject *> op:
-            return self._repeat(<Operation> found, row, now_ms, is_live)
+        make_room(&self.op_ids)
+        slot = &self.op_ids.slots[find_slot(&self.op_ids, op_id, hash)]
+        if slot.operation is not NULL:
+            return self._repeat(<Operation> slot.operation, op)
+        Py_INCREF(op)
+        slot.operation = <PyObject *> op
+        slot.hash = hash
+        self.op_ids.count += 1
         self.opened += 1
         self.pending += 1
         is_new[0] = True
         return op
 
-    cdef Operation _repeat(self, Operation first, row, long long now_ms, bint is_live):
+    cdef int _start(self, Operation op) except -1:
+        if has_volume(op):
+            self._watch_volume(op)
+        else:
+            self._watch_needs(op)
+        if not op.is_ripe:
+            push(&self.deadlines, op.deadline_ms, op)
+            op.is_queued = True
+        return 0
+
+    cdef Operation _repeat(self, Operation first, Operation op):
         """A row under an op_id that is known: the same operation, or rejected."""
-        if is_live:
-            row = (row[OP_ID], row[NEEDS], row[DELAY_MS], now_ms, row[QUORUM], row[VOLUME])
-        delay_ms = first.deadline_ms - first.submitted_at_ms
-        known = (first.op_id, first.needs, delay_ms, first.submitted_at_ms, first.quorum, first.volume)
-        if content(row) == content(known):
+        row = row_of(op)
+        if content(row) == content(row_of(first)):
             self.repeated += 1
             return first
         return self._reject(row, Reason.CONTENT_DIFFERS.text(first.op_id))
@@ -1078,13 +1276,16 @@ cdef class Engine:
             recorded=self.recorded,
             set_aside=self.set_aside,
             keys=len(self.keys),
-            operations=len(self.operations),
+            operations=self.op_ids.count,
         )
 
     cpdef explain(self, op_id):
-        cdef Operation op = self.operations.get(op_id)
+        cdef Operation op = None
         cdef KeyState key
         cdef Py_ssize_t i
+        if isinstance(op_id, str):
+            op_id = plain_text(op_id)
+            op = find_operation(&self.op_ids, <PyObject *> op_id)
         if op is None or op.state != IS_WAITING:
             return None
         needs = []
@@ -1115,7 +1316,7 @@ cdef class Engine:
         cdef KeyState key
         settled = self.completed + self.expired + self.rejected + self.cancelled
         assert self.opened == settled + self.pending
-        waiting = [op for op in self.operations.values() if op.state == IS_WAITING]
+        waiting = [op for op in list_operations(&self.op_ids) if op.state == IS_WAITING]
         assert len(waiting) == self.pending == len(self.waiting())
         expected = dict.fromkeys(self.keys, 0)
         pins = dict.fromkeys(self.keys, 0)
@@ -1180,7 +1381,7 @@ cdef bint is_sound(PyObject *needs, PyObject *quorum, PyObject *volume) except -
         return False
     for i in range(count):
         need = PyTuple_GET_ITEM(needs, i) if is_tuple else PyList_GET_ITEM(needs, i)
-        if Py_TYPE(need) != <PyObject *> NEED:
+        if Py_TYPE(need) != <PyTypeObject *> NEED:
             return False
         names[i] = field(need, NEED_KEY)
         level = field(need, NEED_LEVEL)
@@ -1293,7 +1494,8 @@ cdef class Awaiting:
         self._callback = self._context = None
 
 
-get_running_loop = asyncio.get_running_loop
+cdef object get_running_loop = asyncio.get_running_loop
+cdef object running_loop = asyncio._get_running_loop
 
 
 def wake_all(list awaiting):
@@ -1304,7 +1506,7 @@ def wake_all(list awaiting):
 
 cdef wake(dict awaiting):
     cdef Awaiting one
-    running = asyncio._get_running_loop()
+    running = running_loop()
     for loop, waiting in awaiting.items():
         if loop is running:
             wake_all(waiting)
@@ -1461,29 +1663,29 @@ cdef class Ledger:
         cdef Operation op
         cdef Ticket ticket
         cdef bint is_new = False
-        cdef tuple row
         if type(op_id) is not str and isinstance(op_id, Wait):
             if any([argument is not None for argument in (needs, delay_ms, quorum, volume)]):
                 raise InvalidArgument("a Wait must be the only argument: it has needs and delay_ms already")
             op_id, needs, delay_ms, _, quorum, volume = op_id
         if needs is not None and type(needs) is not tuple:
             needs = tuple(needs)
-        row = (op_id, needs, delay_ms, None, quorum, volume)
         self._enter(False)
         try:
             if engine.pending >= self._max_open:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
-            op = engine._admit(row, engine.now_ms, True, &is_new)
+            op = engine._admit(
+                <PyObject *> op_id,
+                <PyObject *> needs,
+                <PyObject *> delay_ms,
+                NULL,
+                <PyObject *> quorum,
+                <PyObject *> volume,
+                &is_new,
+            )
             if is_new:
-                if has_volume(op):
-                    engine._watch_volume(op)
-                else:
-                    engine._watch_needs(op)
-                if not op.is_ripe:
-                    push(&engine.deadlines, op.deadline_ms, op)
-                    op.is_queued = True
-                    if op.deadline_ms < self._alarm_ms:
-                        self._wake_reaper()
+                engine._start(op)
+                if op.deadline_ms < self._alarm_ms and op.is_queued:
+                    self._wake_reaper()
         finally:
             self._leave()
         ticket = Ticket.__new__(Ticket)
@@ -1683,6 +1885,12 @@ cdef class Ledger:
         return 0
 
     cdef int _tell(self, list waiters) except -1:
+        cdef Awaiting only
+        if len(waiters) == 1 and isinstance(waiters[0], Awaiting):
+            # The usual case in asyncio.
+            only = waiters[0]
+            if only.loop is running_loop():
+                return only._wake()
         awaiting = {}
         callbacks = []
         for several in waiters:
@@ -1918,6 +2126,7 @@ cdef class Replay:
         cdef long long row_ms = AFTER
         if self._sorted_waits is not None:
             if self._waits_read < PyList_GET_SIZE(<PyObject *> self._sorted_waits):
+                ask_for_wait(<PyObject *> self._sorted_waits, self._waits_read)
                 self._wait = <object> PyList_GET_ITEM(<PyObject *> self._sorted_waits, self._waits_read)
                 self._waits_read += 1
                 self._wait_ms = PyLong_AsLongLong(<object> field(<PyObject *> self._wait, SUBMITTED_AT_MS))
@@ -1935,6 +2144,7 @@ cdef class Replay:
         cdef long long row_ms = AFTER
         if self._sorted_events is not None:
             if self._events_read < PyList_GET_SIZE(<PyObject *> self._sorted_events):
+                ask_for_event(<PyObject *> self._sorted_events, self._events_read)
                 self._event = <object> PyList_GET_ITEM(<PyObject *> self._sorted_events, self._events_read)
                 self._events_read += 1
                 self._event_ms = PyLong_AsLongLong(<object> field(<PyObject *> self._event, EVENT_AT_MS))
@@ -1951,7 +2161,7 @@ cdef class Replay:
     cdef _next_wait(self, long long *row_ms):
         """The next wait with a usable time, and that time; None after the last. One without is rejected at once."""
         for wait in self._waits:
-            if Py_TYPE(<PyObject *> wait) != <PyObject *> WAIT and not isinstance(wait, Wait):
+            if Py_TYPE(<PyObject *> wait) != <PyTypeObject *> WAIT and not isinstance(wait, Wait):
                 raise InvalidType(f"waits must hold Wait, not {wait!r}")
             if int64(field(<PyObject *> wait, SUBMITTED_AT_MS), row_ms):
                 if FIRST_MS <= row_ms[0] <= LAST_MS:
@@ -1967,7 +2177,7 @@ cdef class Replay:
         """The next event that counts, and its time; None after the last."""
         cdef long long level = 0
         for event in self._events:
-            if Py_TYPE(<PyObject *> event) != <PyObject *> EVENT and not isinstance(event, Event):
+            if Py_TYPE(<PyObject *> event) != <PyTypeObject *> EVENT and not isinstance(event, Event):
                 raise InvalidType(f"events must hold Event, not {event!r}")
             if (
                 PyUnicode_CheckExact(field(<PyObject *> event, EVENT_KEY))
