@@ -14,8 +14,10 @@ help: ## this list
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-# The first set-up has built it already; after that, whenever a source is newer.
+# The first set-up has built it already; after that, whenever a source is newer. Compiled files whose source is gone would
+# shadow Python modules of the same name.
 .venv/built: .venv/tools $(SOURCES)
+	@find src -name '*.so' ! -name '_*' -delete
 	@if [ -n "$$(find $(SOURCES) -newer .venv/tools)" ]; then set -x; \
 		$(BIN)/pip install --quiet --no-build-isolation --no-deps --editable .; fi
 	$(BIN)/python -W error -c 'import dwell.timer'
@@ -33,8 +35,9 @@ run: java ## the main job: a workload of 200,000 orders, settled on Spark, and a
 	$(BIN)/dwell settle out/run/orders/operations out/run/orders/events --curve --out out/run/settled --overwrite
 	$(BIN)/dwell report out/run/settled --by shop
 
+# Two workers, see tests/workers.py.
 test: java ## all tests but the slow ones
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadscope
 
 test-slow: java ## the slow tests too
 	$(BIN)/pytest -m 'not maven'

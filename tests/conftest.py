@@ -9,6 +9,7 @@ import pytest
 
 from tests.builds import Build, load_build
 from tests.skipped import pytest_sessionfinish  # noqa: F401  (a hook)
+from tests.workers import pytest_xdist_make_scheduler  # noqa: F401  (a hook)
 
 # Whatever Spark opens, here and in the programs that tests start, it opens on loopback.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
