@@ -283,8 +283,9 @@ def test_a_follower_that_starts_over_forgets_how_far_it_was(host: Host) -> None:
 
 
 def test_closing_in_the_middle_of_work_is_no_error(host: Host) -> None:
-    led(host).append(write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"tea")]))
-    assert len(host.agenda)  # the followers' fetches are to be tried
+    leader = led(host)
+    leader.append(write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"tea")]))
+    leader.broker.check("replica_fetch", leader)  # what the followers get is on the agenda now
     host.close()
     host.agenda.drain()
     assert ends(host) == [1, 0, 0]
