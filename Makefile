@@ -1,7 +1,7 @@
 # Every target works from a bare clone: the first one to need it makes .venv and builds the compiled core.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd') $(patsubst %.pxd,%.py,$(wildcard src/dwell/ledger/*.pxd))
+SOURCES := $(shell find src -name '*.pyx' -o -name '*.pxd')
 
 .DEFAULT_GOAL := help
 

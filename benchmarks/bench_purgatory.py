@@ -1,16 +1,16 @@
 """Purgatories: the cost of one operation, the highest rate held under Kafka's own load model, and memory.
 
-(a) One thread, 10 k keys, two keys an operation, purge interval 1000, timeouts 30 to 90 s, the reaper running. "one"
+(a) One thread, 10 k keys, two keys per operation, purge interval 1000, timeouts 30 to 90 s, the reaper running. "one"
 makes an operation, watches it and completes it through its first key; "10k" does the same with 10,000 others waiting
-and completes the oldest. CPU time of the whole process, the best of many short rounds; strings as keys.
+and completes the oldest. CPU time of the whole process, the best of many rounds; strings as keys.
 (b) Kafka's load model: Poisson arrivals, log-normal latency (its median and third quartile given), a timeout of 200 ms,
 three keys of 1,000; one thread submits, another forces each operation's completion when its latency is over, what takes
 longer than the timeout expires. A rate is held if all arrivals were submitted within 5 % of the time they should take
 (on a machine with nothing else to do); "us" is the CPU time an operation takes at that rate, all threads together.
-(c) Bytes a waiting operation takes with two keys, everything included, of 200,000.
+(c) Bytes that a waiting operation with two keys takes, everything included, with 200,000 of them.
 
-Against `plain_purgatory.py` (a dictionary of sets, `heapq` and a lock) in the same run, and dwell's own pure-Python
-reference. Kafka's figures are constants, measured once on a machine of this kind with its Java classes.
+Against `plain_purgatory.py` (a dictionary of sets, `heapq` and a lock), dwell's own readable build, and, for part (a),
+Kafka's Java classes (`kafka/KafkaPurgatory.java`), all in the same run. Kafka is left out where there is no JDK.
 
     python -m benchmarks purgatory
     python -m benchmarks purgatory --contestant dwell --part a
@@ -22,6 +22,7 @@ import argparse
 import gc
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -34,13 +35,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks import kafka
 from benchmarks.plain_purgatory import PlainOperation, PlainPurgatory
 from benchmarks.table import print_table
 
-# Kafka's Java: CPU microseconds an operation (one, with 10 k waiting), operations a second on its load model.
-KAFKA = {"one us": 1.1, "10k us": 3.0, "20/60 k/s": 270.0, "200/400 k/s": 240.0}
 COLUMNS = ("one us", "10k us", "20/60 k/s", "20/60 us", "200/400 k/s", "200/400 us", "bytes")
-CONTESTANTS = ("dwell", "reference", "plain")
+CONTESTANTS = ("dwell", "readable", "plain")
 PARTS = ("a", "b", "c")
 # Median and third quartile of the latency, milliseconds.
 LOADS = {"20/60": (20, 60), "200/400": (200, 400)}
@@ -56,14 +56,11 @@ class Contestant:
         base: Any
         if name == "plain":
             self.purgatory, base = PlainPurgatory(), PlainOperation
-        elif name == "reference":
-            from dwell.purgatory import reference
-
-            self.purgatory, base = reference.Purgatory("bench"), reference.DelayedOperation
         else:
-            from dwell.purgatory import compiled
+            from dwell.purgatory import BUILD, DelayedOperation, Purgatory
 
-            self.purgatory, base = compiled.Purgatory("bench"), compiled.DelayedOperation
+            assert ("readable" if name == "readable" else "compiled") == BUILD
+            self.purgatory, base = Purgatory("bench"), DelayedOperation
 
         class Operation(base):  # type: ignore[misc]
             __slots__ = ("ready",)
@@ -125,7 +122,7 @@ def cost_us(name: str, waiting: int, rounds: int) -> float:
 
 
 def held(name: str, rate: float, median_ms: float, quartile_ms: float, seconds: float) -> tuple[bool, float]:
-    """Whether `rate` operations a second can be submitted on time, and CPU microseconds an operation took."""
+    """Whether `rate` operations per second can be submitted on time, and the CPU microseconds that one took."""
     rng = random.Random(int(rate))
     total = int(rate * seconds)
     # 0.6745 standard deviations lie between the median and the third quartile of a normal distribution.
@@ -191,7 +188,7 @@ def _poisson(rng: random.Random, rate: float, total: int) -> Iterator[float]:
 
 
 def under_load(name: str, seconds: float) -> dict[str, float]:
-    """For each load the highest rate held, by bisection to 5 %, and the CPU an operation took then."""
+    """For each load the highest rate held, by bisection to 5 %, and the CPU time per operation at that rate."""
     figures = {}
     for load, latency in LOADS.items():
         low, high, cost = 2_500.0, math.inf, math.inf
@@ -243,7 +240,8 @@ def measure(name: str, part: str, quick: bool) -> dict[str, float]:
 
 def measure_apart(name: str, part: str, quick: bool) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks", "purgatory", "--contestant", name, "--part", part, "--json"]
-    done = subprocess.run(command + ["--quick"] * quick, capture_output=True, text=True, check=True)
+    environment = os.environ | {"DWELL_REFERENCE": "1" if name == "readable" else "0"}
+    done = subprocess.run(command + ["--quick"] * quick, capture_output=True, text=True, check=True, env=environment)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
 
@@ -265,9 +263,12 @@ def main(arguments: list[str]) -> None:
         figures[name] = {}
         for part in parts:
             figures[name] |= measure_apart(name, part, options.quick)
-    figures["Kafka (quoted)"] = KAFKA
+    if "a" in parts:
+        kafkas = kafka.figures("KafkaPurgatory", "5" if options.quick else "30")
+        if kafkas is not None:
+            figures["Kafka"] = kafkas
     rows = [[name, *(row.get(column) for column in COLUMNS)] for name, row in figures.items()]
-    print_table("Purgatory: CPU us an operation, operations a second held, bytes", ["", *COLUMNS], rows, digits=1)
+    print_table("Purgatory: CPU us per operation, operations per second held, bytes", ["", *COLUMNS], rows, digits=1)
     dwell = figures.get("dwell", {})
     for name in figures:
         if name != "dwell" and dwell:

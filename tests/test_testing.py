@@ -6,8 +6,8 @@ import pytest
 
 from dwell.clock import SystemClock
 from dwell.errors import InvalidArgument
-from dwell.testing import InlineExecutor, ManualClock
-from dwell.timer import SystemTimer
+from dwell.testing import InlineExecutor, ManualClock, ManualTimer
+from tests.builds import Build
 
 pytest_plugins = ["pytester"]
 
@@ -32,12 +32,51 @@ def test_the_inline_executor_is_an_executor() -> None:
     assert isinstance(executor.submit(divmod, 7, 0).exception(), ZeroDivisionError)
 
 
-def test_the_fixtures_move_time_without_sleeping(manual_clock: ManualClock, manual_timer: SystemTimer) -> None:
+def test_one_call_moves_the_clock_and_turns_the_timer(build: Build) -> None:
+    timer = build.ManualTimer()
+    log: list[tuple[int, str]] = []
+
+    def note(name: str) -> None:
+        log.append((timer.clock.now_ms(), name))
+
+    def first() -> None:
+        note("first")
+        timer.schedule(5, lambda: note("added by first"))
+
+    timer.schedule(30, first)
+    timer.schedule(500, lambda: note("second"))
+    timer.add(build.RecurringTask(200, lambda: note("again")))
+    timer.advance(499)
+    assert log == [(30, "first"), (35, "added by first"), (200, "again"), (400, "again")]
+    assert timer.clock.now_ms() == 499
+    timer.advance(1)
+    assert log[-1] == (500, "second")
+    with pytest.raises(InvalidArgument, match="ms must be at least 0, not -1"):
+        timer.advance(-1)
+
+
+def test_what_tasks_raise_comes_out_of_advance(build: Build) -> None:
+    timer = build.ManualTimer()
+    ran: list[int] = []
+    timer.schedule(5, lambda: 1 // 0)
+    timer.schedule(5, lambda: ran.append(1))
+    with pytest.raises(ZeroDivisionError):
+        timer.advance(5)
+    assert ran == [1]
+    timer.schedule(5, lambda: 1 // 0)
+    timer.schedule(6, lambda: [][0])
+    with pytest.raises(BaseExceptionGroup) as raised:
+        timer.advance(10)
+    assert [type(error) for error in raised.value.exceptions] == [ZeroDivisionError, IndexError]
+    timer.advance(10)
+
+
+def test_the_fixtures_move_time_without_sleeping(manual_clock: ManualClock, manual_timer: ManualTimer) -> None:
     gave_up: list[bool] = []
     manual_timer.schedule(30_000, lambda: gave_up.append(True))
-    manual_clock.advance(30_000)
-    manual_timer.advance_clock(0)
+    manual_timer.advance(30_000)
     assert gave_up == [True]
+    assert manual_clock.now_ms() == 30_000
 
 
 def test_a_task_of_the_fixture_that_raises_fails_the_test(pytester: pytest.Pytester) -> None:

@@ -1,4 +1,4 @@
-"""Time as a value that is passed in. Nothing in dwell reads a clock it was not given."""
+"""Time as a value that is passed in: timers, purgatories and ledgers take a `Clock`, `SystemClock` by default."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SystemClock:
         return monotonic_ns() // 1_000_000
 
     def end_ms(self) -> int:
-        """The end of the millisecond that runs: a delay counted from here is not short by the part that is over."""
+        """The current time rounded up, so that a delay never ends early."""
         return -(-monotonic_ns() // 1_000_000)
 
 

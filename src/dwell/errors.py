@@ -46,3 +46,12 @@ class MissingExtra(DwellError, ImportError):
 def log_error(error: BaseException, source: object) -> None:
     """The default handler: log with traceback, harm nobody else."""
     logger.error("%r raised %s", source, type(error).__name__, exc_info=error)
+
+
+def report(handler: ErrorHandler, error: BaseException, source: object) -> None:
+    """Tell `handler` that `source` raised `error`. A handler that raises itself is survived, and both are logged."""
+    try:
+        handler(error, source)
+    except Exception as second:
+        log_error(error, source)
+        log_error(second, handler)

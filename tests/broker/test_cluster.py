@@ -22,7 +22,7 @@ from dwell.broker.wire.message.cluster import METADATA
 from dwell.broker.wire.message.fetch import FETCH
 from dwell.clock import ManualClock
 from dwell.errors import Closed, InvalidArgument
-from dwell.purgatory.metric import PurgatoryCollector
+from dwell.purgatory.prometheus import PurgatoryCollector
 
 
 class Socket:

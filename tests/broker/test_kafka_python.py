@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
 from dwell.broker import Cluster
 from dwell.clock import ManualClock
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 pytestmark = pytest.mark.client
 

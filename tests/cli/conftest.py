@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,11 +12,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dwell.cli import main
+from dwell.cli import main, session
+from tests.spark.conftest import spark  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 START = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -57,6 +61,23 @@ def dwell(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
         return Ran(code=code, out=said.out, err=said.err)
 
     return run
+
+
+@pytest.fixture
+def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Commands run in the Spark session of the tests, in place of one of their own."""
+
+    @contextmanager
+    def shared(args: object, *, stream: bool = False) -> Iterator[SparkSession]:
+        own = spark.newSession()
+        for name, value in session.TIMES.items():
+            own.conf.set(name, value)
+        own.conf.set("spark.sql.shuffle.partitions", "1" if stream else "2")
+        if stream:
+            own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
+        yield own
+
+    monkeypatch.setattr(session, "session", shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,36 @@ def test_repeats_are_counted_and_contents_that_differ_keep_their_own_columns(
     assert {(row["outcome"], row["note"]) for row in rows} == {("completed", "first"), ("rejected", "second")}
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # As the contract sorts them: time, delay, needs, quorum, volume; null before any number.
+        ['10,"[""a"",""b""]",,', '10,"[""a"",""b""]",1,', '10,"[""a"",""b""]",2,'],
+        ['10,"[""a"",""b""]",2,', '10,"[""a"",""c""]",1,'],
+        ['10,"[""a""]",1,', '10,"[""a"",""b""]",,'],
+        ['10,"[{""key"":""a"",""level"":1}]",,', '10,"[{""key"":""a"",""level"":1}]",,5'],
+        ['10,"[""a""]",,', '10,"[{""key"":""a"",""level"":1}]",,'],
+        ['9,"[""z""]",1,', '10,"[""a""]",,'],
+    ],
+)
+def test_the_outcome_stands_beside_the_columns_of_the_first_rival(
+    dwell: Callable[..., Ran], tmp_path: Path, rows: list[str]
+) -> None:
+    lines = [f"x,2026-03-02T00:00:00Z,{row},{place}" for place, row in enumerate(rows)]
+    (tmp_path / "events.csv").write_text("key,at\nnobody,2026-03-02T00:00:00Z\n")
+    for order in (lines, lines[::-1]):
+        (tmp_path / "ops.csv").write_text("\n".join(["op_id,submitted_at,delay_ms,needs,quorum,volume,place", *order]))
+        argv = ("settle", tmp_path / "ops.csv", tmp_path / "events.csv", "--engine", "memory", "--overwrite")
+        assert dwell(*argv, "--out", tmp_path / "out").code == 0
+        found = {
+            (row["place"], row["outcome"], row["waited_ms"])
+            for row in parquet.read_table(tmp_path / "out" / "outcomes").to_pylist()
+        }
+        waited_ms = int(rows[0].split(",")[0])
+        rejected = {(str(place), "rejected", None) for place in range(1, len(rows))}
+        assert found == {("0", "expired", waited_ms), *rejected}
+
+
 def test_no_operations_are_no_problem(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
     empty = parquet.read_table(shop.operations).slice(0, 0)
     parquet.write_table(empty, shop.operations)
@@ -146,6 +176,16 @@ def test_a_pattern_names_many_files(dwell: Callable[..., Ran], shop: Shop, tmp_p
     pattern = shop.operations.with_name("orders-[0-2].parquet")
     ran = dwell("settle", pattern, shop.events, "--engine", "memory", "--out", tmp_path / "out")
     assert ran.last_line.endswith("3 operations in, 1 completed + 2 expired + 0 rejected + 0 pending")
+
+
+def test_hidden_files_and_folders_are_not_data(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    for name in ("orders/_temporary/0", "orders/.hidden", "orders/more"):
+        (tmp_path / name).mkdir(parents=True)
+    table = parquet.read_table(shop.operations)
+    for row, name in enumerate(("_temporary/0/x.parquet", ".hidden/x.parquet", "_x.parquet", "more/x.parquet")):
+        parquet.write_table(table.slice(row, 1), tmp_path / "orders" / name)
+    ran = dwell("settle", tmp_path / "orders", shop.events, "--engine", "memory", "--out", tmp_path / "out")
+    assert ran.last_line.endswith("1 operations in, 0 completed + 0 expired + 1 rejected + 0 pending")
 
 
 def test_rows_that_are_too_short_or_too_long_are_rows(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import random
+import shutil
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dwell.cli import session
 from dwell.cli.inputs import Input, Inputs
-from dwell.cli.stream_summary import _consumed
+from dwell.cli.stream_summary import _Source
+from dwell.cli.table_job import waits_of
+from dwell.report.wait_histogram import WaitHistogram
 from tests.spark.conftest import spark  # noqa: F401  (a fixture)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from tests.cli.conftest import Ran, Shop
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def _session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    @contextmanager
-    def shared(args: object, *, stream: bool = False) -> Iterator[SparkSession]:
-        own = spark.newSession()
-        for name, value in session.TIMES.items():
-            own.conf.set(name, value)
-        own.conf.set("spark.sql.shuffle.partitions", "1" if stream else "2")
-        if stream:
-            own.conf.set("spark.sql.streaming.stateStore.providerClass", session.ROCKSDB)
-        yield own
-
-    monkeypatch.setattr(session, "session", shared)
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("shared_session")]
 
 
 def test_spark_and_memory_write_the_same_outcomes(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
@@ -113,8 +101,12 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     first = dwell(*argv)
     assert first.code == 0, first
     assert first.last_line.startswith("ledger identity holds: 4 operations in, "), first
-    # An event in the far future moves time on past all deadlines.
+    # An event in the far future moves time on past all deadlines. What was counted may be gone by then.
     table = parquet.read_table(tmp_path / "ops" / "1.parquet").slice(0, 1)
+    (tmp_path / "ops" / "1.parquet").unlink()
+    (tmp_path / "events" / "1.parquet").unlink()
+    for batch in (tmp_path / "out" / "outcomes").glob("batch=*"):
+        shutil.rmtree(batch)
     place = table.column_names.index("submitted_at")
     later = table["submitted_at"].cast("int64").to_pylist()[0] + 3_600_000_000
     at = pa.array([later], pa.timestamp("us", tz="UTC"))
@@ -122,7 +114,11 @@ def test_a_stream_settles_what_is_there_and_goes_on_from_its_checkpoint(
     parquet.write_table(table, tmp_path / "ops" / "2.parquet")
     parquet.write_table(pa.table({"key": ["z"], "at": at}), tmp_path / "events" / "2.parquet")
     second = dwell(*argv)
-    assert second.last_line.startswith("ledger identity holds: 5 operations in, 1 completed + 2 expired + 1 rejected")
+    assert second.last_line.startswith(
+        "ledger identity holds: 5 operations in, 1 completed + 2 expired + 1 rejected"
+    ), second
+    said = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert said["waited_ms"]["p50"] == 200
     assert [row["op_id"] for row in parquet.read_table(tmp_path / "out" / "rejected").to_pylist()] == ["d"]
 
 
@@ -139,12 +135,14 @@ def test_a_stream_that_has_decided_nothing_yet_says_so(dwell: Callable[..., Ran]
     ), ran
 
 
-def test_files_of_a_micro_batch_that_is_not_committed_do_not_count(spark: SparkSession, tmp_path: Path) -> None:  # noqa: F811
+def test_operations_are_counted_in_the_files_of_committed_micro_batches(
+    spark: SparkSession,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     files = [tmp_path / f"{number}.parquet" for number in range(2)]
     for number, file in enumerate(files):
-        parquet.write_table(
-            pa.table({"op_id": [str(number)], "submitted_at": [datetime(2026, 1, 1)], "needs": ["k"]}), file
-        )
+        row = {"op_id": [str(number)], "submitted_at": [datetime(2026, 1, 1)], "needs": ["k"]}
+        parquet.write_table(pa.table(row), file)
     source, offsets = tmp_path / "checkpoint/sources/0", tmp_path / "checkpoint/offsets"
     for place in (source, offsets):
         place.mkdir(parents=True)
@@ -156,10 +154,23 @@ def test_files_of_a_micro_batch_that_is_not_committed_do_not_count(spark: SparkS
         (offsets / str(number)).write_text(f'v1\n{{}}\n{{"logOffset":{end}}}\n{{"logOffset":{number}}}')
     orders, payments = (Input(what, "", "parquet", {}, {}, None) for what in ("operations", "events"))
     inputs = Inputs(orders, payments, within_ms=5)
-    for last, count in ((1, 1), (2, 2)):
-        consumed = _consumed(spark, str(tmp_path / "checkpoint"), inputs, last)
-        assert consumed is not None
-        assert consumed.count() == count
+    found = {last: _Source(spark, str(tmp_path / "checkpoint"), inputs, last) for last in (1, 2)}
+    assert {last: one.end() for last, one in found.items()} == {1: 0, 2: 1}
+    assert found[2].counted(after=-1, upto=1) == (2, 0)
+    files[0].unlink()
+    assert found[2].counted(after=0, upto=1) == (1, 0)
+    assert found[2].counted(after=1, upto=1) == (0, 0)
+    assert found[2].counted(after=-1, upto=1) is None
+
+
+def test_waits_are_counted_on_spark_as_in_the_report(spark: SparkSession) -> None:  # noqa: F811
+    choose = random.Random(3)
+    waits = [choose.randrange(2 ** choose.randrange(1, 48)) for _ in range(500)] + [0, 1, 2**14 - 1, 2**14, 2**40 - 1]
+    rows = [("completed", wait) for wait in waits] + [("expired", 5), ("pending", None)]
+    found = waits_of(spark.createDataFrame(rows, "outcome string, waited_ms bigint"))
+    own = WaitHistogram()
+    own.add(np.array(waits))
+    assert (found.counted(), found.longest, found.percentiles()) == (own.counted(), own.longest, own.percentiles())
 
 
 @pytest.mark.parametrize(
@@ -185,3 +196,16 @@ def test_a_file_cut_in_half_leaves_nothing_behind(dwell: Callable[..., Ran], sho
     ran = dwell("settle", shop.operations, shop.events, "--out", tmp_path / "r" / "out")
     assert ran.err.splitlines()[-1].endswith("is not a whole Parquet file: it was cut short, or --format is wrong")
     assert not (tmp_path / "r").exists() or list((tmp_path / "r").iterdir()) == []
+
+
+def test_a_backlog_settled_once_goes_on_as_a_live_stream(dwell: Callable[..., Ran], shop: Shop, tmp_path: Path) -> None:
+    for name, rows in (("ops", shop.operations), ("events", shop.events)):
+        (tmp_path / name).mkdir()
+        rows.rename(tmp_path / name / "1.parquet")
+    argv: tuple[object, ...] = ("settle", tmp_path / "ops", tmp_path / "events", "--stream", "--shards", "1")
+    argv = (*argv, "--checkpoint", tmp_path / "checkpoint", "--out", tmp_path / "out")
+    assert dwell(*argv, "--once").code == 0
+    live = dwell(*argv, "--for", "4s", "--idle-after", "1s")
+    assert live.code == 0, live
+    assert live.last_line.startswith("ledger identity holds: 4 operations in, "), live
+    assert dwell(*argv, "--once").code == 0

@@ -53,7 +53,7 @@ def test_a_cancelled_coroutine_leaves_the_wait_open() -> None:
                 async with asyncio.timeout(0.001):
                     await ticket
             assert ticket.outcome is None
-            assert ticket._operation.waiters is None
+            assert not ticket._operation.waiters
             ledger.record("a")
             assert (await ticket).outcome == "completed"
 
@@ -135,13 +135,13 @@ def test_an_exception_thrown_into_the_coroutine_gives_its_place_up() -> None:
             for leave in ("throw", "close"):
                 coroutine = wait(ticket)
                 coroutine.send(None)
-                assert ticket._operation.waiters is not None
+                assert ticket._operation.waiters
                 if leave == "throw":
                     with pytest.raises(ValueError, match="enough"):
                         coroutine.throw(ValueError("enough"))
                 else:
                     coroutine.close()
-                assert ticket._operation.waiters is None
+                assert not ticket._operation.waiters
 
     asyncio.run(main())
 

@@ -1,44 +1,48 @@
-"""The sources and the compiled modules give the same outcomes."""
+"""The readable build and its compiled twin: the same outcomes, the same signatures."""
 
 from __future__ import annotations
 
 import hashlib
-import os
+import inspect
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from dwell.ledger import replay
-from dwell.ledger.build import BUILD, COMPILED
+from dwell.ledger import Engine, Ledger, Replay, Ticket, replay
+from tests.builds import Build, load_build
 from tests.ledger.history import moments, random_history
 
 
-def digest(histories: int) -> str:
+def digest(build: Build, histories: int) -> str:
     hasher = hashlib.sha256()
     for seed in range(histories):
         rng = random.Random(seed)
         waits, events = random_history(rng)
         for as_of_ms in (None, moments(rng, waits, events)):
-            hasher.update(repr(list(replay(waits, events, as_of_ms=as_of_ms))).encode())
+            run = build.replay(waits, events, as_of_ms=as_of_ms)
+            hasher.update(repr(list(run)).encode())
+            hasher.update(repr(run.statistics()).encode())
     return hasher.hexdigest()
 
 
-@pytest.mark.parametrize("reference", ["0", "1"])
-def test_both_builds_give_the_same_outcomes(reference: str) -> None:
-    code = "from tests.ledger.test_build import *; print(BUILD, digest(500))"
-    environment = os.environ | {"DWELL_REFERENCE": reference, "PYTHONPATH": os.pathsep.join(sys.path)}
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True, check=True
-    )
-    build, answer = done.stdout.split()
-    assert build == ("reference" if reference == "1" else "compiled")
-    assert answer == digest(500)
+def test_the_tests_run_on_the_build_they_name(build: Build) -> None:
+    is_readable = build.name == "readable"
+    for tested in (Engine.settle, Ledger.record, Ticket.cancel, Replay.statistics, replay):
+        assert inspect.isfunction(tested) == is_readable
 
 
-def test_the_modules_come_from_the_build_that_is_named() -> None:
-    files = [sys.modules[f"dwell.ledger.{name}"].__file__ or "" for name in COMPILED]
-    assert [file.endswith(".py") for file in files] == [BUILD == "reference"] * len(COMPILED)
+def test_both_builds_give_the_same_outcomes_in_the_same_order() -> None:
+    assert digest(load_build("readable"), 500) == digest(load_build("compiled"), 500)
+
+
+@pytest.mark.parametrize("name", ["Ledger", "Ticket", "Replay", "replay"])
+def test_both_builds_have_the_same_signatures_and_docstrings(name: str) -> None:
+    readable, compiled = (getattr(load_build(build), name) for build in ("readable", "compiled"))
+    assert inspect.signature(compiled) == inspect.signature(readable)
+    assert compiled.__doc__ == readable.__doc__
+    public = [method for method in vars(readable) if not method.startswith("_")] if inspect.isclass(readable) else []
+    for method in public:
+        one, other = getattr(readable, method), getattr(compiled, method)
+        assert inspect.getdoc(one) == inspect.getdoc(other)
+        if not isinstance(inspect.getattr_static(readable, method), property):
+            assert inspect.signature(one) == inspect.signature(other)

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -34,28 +35,40 @@ def test_nobodys_code_runs_inside_the_ledger(ledger: Ledger) -> None:
     assert ticket.outcome == Outcome("x", "completed", 0, 0, "a")
 
 
-class SlowClock:
-    """Does something the second time a thread reads it in `open`, which is under the ledger's lock."""
+class LastWords(Need):
+    """A need that does something when it is freed. The ledger frees it under its lock, when it forgets the wait."""
 
-    def __init__(self, do: Callable[[], object]) -> None:
-        self.do, self.reads, self.thread = do, 0, threading.current_thread()
+    do: Callable[[], object] = print
 
-    def now_ms(self) -> int:
-        if self.reads and threading.current_thread() is self.thread:
-            self.reads -= 1
-            if self.reads == 0:
-                self.do()
-        return 0
+    def __del__(self) -> None:
+        self.do()
+
+
+def forget(ledger: Ledger, clock: ManualClock, do: Callable[[], object]) -> Callable[[], int]:
+    """A call that has the ledger run `do` under its lock."""
+    need = LastWords("last")
+    need.do = do
+    ledger.open("forgotten", [need], 1)
+    del need
+    ledger.record("last")
+    clock.advance(2)
+    return lambda: ledger.record("other")
 
 
 def test_a_ledger_called_from_within_itself_says_so_and_goes_on() -> None:
-    clock = SlowClock(lambda: within.record("from within"))
-    with Ledger(clock=clock) as within:
-        clock.reads = 2
-        with pytest.raises(RuntimeError, match="called from within itself"):
-            within.open("x", [Need("a")], 1000)
-        assert within.open("y", [Need("a")], 1000).outcome is None
-        assert within.record("a") == 2
+    def call() -> None:
+        with pytest.raises(RuntimeError, match="called from within itself") as caught:
+            within.record("from within")
+        errors.append(caught.value)
+
+    errors: list[BaseException] = []
+    clock = ManualClock()
+    with Ledger(clock=clock, reaper=False, op_retention_ms=0) as within:
+        ticket = within.open("y", [Need("a")], 1000)
+        forget(within, clock, call)()
+        assert len(errors) == 1
+        assert within.record("a") == 1
+        assert ticket.outcome is not None
 
 
 def test_a_callback_that_exits_keeps_nobody_from_being_told(ledger: Ledger) -> None:
@@ -85,11 +98,11 @@ def test_a_thread_interrupted_in_its_wait_leaves_nothing_behind(ledger: Ledger) 
             ticket.result(10)
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert ticket._operation.waiters is None
+    assert not ticket._operation.waiters
 
 
 def test_a_signal_handler_may_call_the_ledger_whose_lock_its_thread_waits_for() -> None:
-    holding, handled = threading.Event(), threading.Event()
+    holding, handling, handled = threading.Event(), threading.Event(), threading.Event()
 
     def hold() -> None:
         holding.set()
@@ -101,11 +114,9 @@ def test_a_signal_handler_may_call_the_ledger_whose_lock_its_thread_waits_for() 
         shared.record("signal")
         handled.set()
 
-    handling = threading.Event()
-    clock = SlowClock(hold)
-    with Ledger(clock=clock) as shared:
-        holder = threading.Thread(target=lambda: shared.open("x", [Need("a")], 1000))
-        clock.thread, clock.reads = holder, 2
+    clock = ManualClock()
+    with Ledger(clock=clock, reaper=False, op_retention_ms=0) as shared:
+        holder = threading.Thread(target=forget(shared, clock, hold))
         before = signal.signal(signal.SIGALRM, handle)
         try:
             holder.start()
@@ -116,4 +127,26 @@ def test_a_signal_handler_may_call_the_ledger_whose_lock_its_thread_waits_for() 
         finally:
             signal.signal(signal.SIGALRM, before)
         assert handled.is_set()
-        assert shared.statistics().recorded == 2
+        assert shared.statistics().recorded == 4
+
+
+def test_the_lock_is_given_back_when_memory_runs_out() -> None:
+    testcapi = pytest.importorskip("_testcapi", reason="this Python comes without its own test module")
+    failed = 0
+    for allocations in range(60):
+        ledger = Ledger(clock=ManualClock(), reaper=False)
+        ticket = ledger.open("x", [Need("a")], 20)
+        told: list[Ticket] = []
+        ticket.add_done_callback(told.append)
+        for call in (partial(ledger.open, "y", (Need("a"),), 20), partial(ledger.record, "a"), ticket.cancel):
+            testcapi.set_nomemory(allocations, allocations + 1)
+            try:
+                call()
+            except MemoryError:
+                failed += 1
+            finally:
+                testcapi.remove_mem_hooks()
+            ledger.statistics()
+        ticket.cancel()
+        assert ticket.outcome is not None
+    assert failed > 0

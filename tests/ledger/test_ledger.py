@@ -8,7 +8,7 @@ import pytest
 
 from dwell.errors import Closed, Full, InvalidArgument, InvalidType
 from dwell.ledger import Event, Ledger, LedgerStatistics, Need, Outcome, Ticket, Wait
-from dwell.ledger.check import is_usable_event
+from dwell.ledger.admission import is_usable_event
 from dwell.testing import ManualClock
 from tests.ledger import model
 from tests.ledger.history import random_history
@@ -135,8 +135,20 @@ def test_a_wrong_kind_in_a_row_with_another_fault_is_named(ledger: Ledger) -> No
         with pytest.raises(InvalidType, match="of a wrong kind"):
             ledger.open("x", needs, -1)  # type: ignore[arg-type]
     with pytest.raises(InvalidType, match="of a wrong kind"):
-        ledger.open("x", [Need("a")], -1, quorum=[])  # type: ignore[arg-type]
+        ledger.open("x", [Need("a")], -1, quorum=[])  # type: ignore[call-overload]
     assert ledger.statistics().opened == 0
+
+
+def test_a_wait_as_a_row_is_submitted_now(clock: ManualClock, ledger: Ledger) -> None:
+    clock.advance(100)
+    first = ledger.open(Wait("x", [Need("a"), Need("b")], 20, None, quorum=1))
+    second = ledger.open(Wait("y", [Need("a", 10)], 20, 5, volume=3))
+    assert str(ledger.explain("x")) == "x: waiting since 100 until 120, 0 of 1 needs met; met [], not met ['a', 'b']"
+    assert ledger.record("a", 13) == 2
+    assert first.outcome == Outcome("x", "completed", 100, 0, "a")
+    assert second.outcome == Outcome("y", "completed", 100, 0, "a")
+    with pytest.raises(InvalidArgument, match="a Wait must be the only argument"):
+        ledger.open(Wait("z", [Need("a")], 20, None), volume=3)  # type: ignore[call-overload]
 
 
 def test_cancel_settles_once(clock: ManualClock, ledger: Ledger) -> None:

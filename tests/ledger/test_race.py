@@ -14,7 +14,7 @@ from dwell.ledger import Event, Ledger, LedgerStatistics, Need, Outcome, Ticket,
 
 
 class TickingClock:
-    """Each reading is one millisecond later than the one before. The ledger reads it under its lock."""
+    """Each reading is one millisecond later than the one before."""
 
     def __init__(self) -> None:
         self.now = 0

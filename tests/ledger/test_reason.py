@@ -76,7 +76,7 @@ def test_a_value_of_a_wrong_kind_raises_at_the_call(changes: dict[str, object]) 
     arguments = {"op_id": "x", "needs": [A], "delay_ms": 1} | changes
     with Ledger(clock=ManualClock(), reaper=False) as ledger:
         with pytest.raises(InvalidType, match="must"):
-            ledger.open(**arguments)  # type: ignore[arg-type]
+            ledger.open(**arguments)  # type: ignore[call-overload]
         assert ledger.statistics().opened == 0
     with pytest.raises(InvalidType, match="must"):
         list(replay([Wait(submitted_at_ms=0, **arguments)], []))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ class ModelOperation:
     ready: bool = False
     completed: bool = False
     watching: bool = False
+    cancelled: bool = False
     deadline_ms: int | None = None
 
 
@@ -89,17 +90,20 @@ class PurgatoryModel:
     def cancel_for_key(self, key: int) -> list[int]:
         taken = [number for number in self.lists.pop(key, []) if self.waits(number)]
         for number in taken:
-            self.operations[number].deadline_ms = None
-        self.cancelled += len(taken)
+            self._cancelled_one(self.operations[number])
         return taken
 
     def cancel(self, number: int) -> bool:
         if not self.waits(number):
             return False
         self.operations[number].watching = False
-        self.operations[number].deadline_ms = None
-        self.cancelled += 1
+        self._cancelled_one(self.operations[number])
         return True
+
+    def _cancelled_one(self, operation: ModelOperation) -> None:
+        operation.deadline_ms = None
+        self.cancelled += not operation.cancelled
+        operation.cancelled = True
 
     def advance(self, ms: int) -> None:
         self.now_ms += ms

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any
+
+from tests.builds import Build
 
 
 @cache
-def probe_class(build: ModuleType) -> Any:
+def probe_class(build: Build) -> Any:
     class Probe(build.DelayedOperation):  # type: ignore[name-defined,misc]
         """Completes once `ready` is set. `log` has what was called, in order."""
 

@@ -1,15 +1,15 @@
-"""Points 27 and 28: one operation's exception harms no other, and what a callback sets off is queued, not recursed."""
+"""One operation's exception harms no other, and what a callback sets off is queued, not recursed."""
 
 from __future__ import annotations
 
 import threading
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from dwell.purgatory.reference import Purgatory
+from dwell.purgatory import Purgatory
 from dwell.testing import ManualClock
+from tests.builds import Build
 from tests.purgatory.operation import probe_class
 
 Errors = list[tuple[BaseException, object]]
@@ -23,7 +23,7 @@ def fail() -> None:
 
 
 def test_an_exception_in_on_complete_stops_nobody_else_on_the_key(
-    build: ModuleType, purgatory: Purgatory, errors: Errors
+    build: Build, purgatory: Purgatory, errors: Errors
 ) -> None:
     operations = [probe_class(build)(then=fail if number == 1 else None) for number in range(3)]
     for operation in operations:
@@ -35,7 +35,7 @@ def test_an_exception_in_on_complete_stops_nobody_else_on_the_key(
 
 
 def test_an_exception_in_try_complete_leaves_the_operation_waiting(
-    build: ModuleType, purgatory: Purgatory, errors: Errors, clock: ManualClock
+    build: Build, purgatory: Purgatory, errors: Errors, clock: ManualClock
 ) -> None:
     class Broken(probe_class(build)):  # type: ignore[misc]
         def try_complete(self) -> bool:
@@ -54,7 +54,7 @@ def test_an_exception_in_try_complete_leaves_the_operation_waiting(
 
 
 def test_an_exception_at_expiry_stops_no_other_expiry(
-    build: ModuleType, purgatory: Purgatory, errors: Errors, clock: ManualClock
+    build: Build, purgatory: Purgatory, errors: Errors, clock: ManualClock
 ) -> None:
     class Broken(probe_class(build)):  # type: ignore[misc]
         def on_expiration(self) -> None:
@@ -70,9 +70,7 @@ def test_an_exception_at_expiry_stops_no_other_expiry(
     assert [source for _, source in errors] == [operations[0]] * 2
 
 
-def test_a_handler_that_fails_harms_nobody(
-    build: ModuleType, clock: ManualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_handler_that_fails_harms_nobody(build: Build, clock: ManualClock, caplog: pytest.LogCaptureFixture) -> None:
     def broken_handler(_error: BaseException, _source: object) -> None:
         raise LookupError("handler")
 
@@ -83,7 +81,7 @@ def test_a_handler_that_fails_harms_nobody(
     assert "LookupError" in caplog.text
 
 
-def test_an_interrupt_passes_through_and_leaves_everything_in_order(build: ModuleType, purgatory: Purgatory) -> None:
+def test_an_interrupt_passes_through_and_leaves_everything_in_order(build: Build, purgatory: Purgatory) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -104,7 +102,7 @@ def test_an_interrupt_passes_through_and_leaves_everything_in_order(build: Modul
 
 @pytest.mark.parametrize("length", [10_000])
 def test_operations_that_each_complete_the_next_do_not_grow_the_stack(
-    build: ModuleType, purgatory: Purgatory, length: int
+    build: Build, purgatory: Purgatory, length: int
 ) -> None:
     done: list[int] = []
 
@@ -127,7 +125,7 @@ def test_operations_that_each_complete_the_next_do_not_grow_the_stack(
     assert purgatory.watched == purgatory.num_delayed == 0
 
 
-def test_a_chain_by_force_does_not_grow_the_stack_either(build: ModuleType) -> None:
+def test_a_chain_by_force_does_not_grow_the_stack_either(build: Build) -> None:
     order: list[int] = []
     probes = [probe_class(build)() for _ in range(10_000)]
     for number, (operation, following) in enumerate(zip(probes, [*probes[1:], None], strict=True)):
@@ -145,7 +143,7 @@ def test_a_chain_by_force_does_not_grow_the_stack_either(build: ModuleType) -> N
 
 
 def test_a_chain_of_operations_made_on_the_way_does_not_grow_the_stack_either(
-    build: ModuleType, purgatory: Purgatory
+    build: Build, purgatory: Purgatory
 ) -> None:
     order: list[int] = []
 
@@ -163,7 +161,7 @@ def test_a_chain_of_operations_made_on_the_way_does_not_grow_the_stack_either(
     assert order == list(range(10_001))
 
 
-def test_a_chain_of_expiries_does_not_grow_the_stack_either(build: ModuleType, purgatory: Purgatory) -> None:
+def test_a_chain_of_expiries_does_not_grow_the_stack_either(build: Build, purgatory: Purgatory) -> None:
     order: list[int] = []
 
     class Link(build.DelayedOperation):  # type: ignore[name-defined,misc]
@@ -183,7 +181,7 @@ def test_a_chain_of_expiries_does_not_grow_the_stack_either(build: ModuleType, p
     assert order == list(range(5_001))
 
 
-def test_what_a_callback_sets_off_runs_in_order_after_it_has_returned(build: ModuleType, purgatory: Purgatory) -> None:
+def test_what_a_callback_sets_off_runs_in_order_after_it_has_returned(build: Build, purgatory: Purgatory) -> None:
     order: list[str] = []
 
     def first() -> None:
@@ -203,7 +201,7 @@ def test_what_a_callback_sets_off_runs_in_order_after_it_has_returned(build: Mod
 
 
 def test_what_an_interrupted_chain_left_is_done_by_the_threads_next_completion(
-    build: ModuleType, purgatory: Purgatory
+    build: Build, purgatory: Purgatory
 ) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -223,7 +221,7 @@ def test_what_an_interrupted_chain_left_is_done_by_the_threads_next_completion(
     assert left.log == last.log == ["complete"]
 
 
-def test_two_chains_that_meet_do_not_wait_for_each_other(build: ModuleType) -> None:
+def test_two_chains_that_meet_do_not_wait_for_each_other(build: Build) -> None:
     """Each holds its own lock and completes the other's operation: nested, that would be a deadlock."""
     for _ in range(50):
         meet = threading.Barrier(2)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dwell.testing import ManualClock
-from tests.purgatory.conftest import BUILDS
+from tests.builds import Build
 from tests.purgatory.model import ModelOperation, PurgatoryModel
 
 NUMBERS = st.integers(0, 30)
@@ -20,7 +18,9 @@ THEN = st.one_of(st.none(), st.tuples(st.just("check"), KEYS), st.tuples(st.just
 
 
 class PurgatoryMachine(RuleBasedStateMachine):
-    build: ModuleType
+    def __init__(self, build: Build) -> None:
+        super().__init__()
+        self.build = build
 
     @initialize(purge_interval=st.sampled_from([0, 1, 3, 1000]))
     def start(self, purge_interval: int) -> None:
@@ -141,14 +141,8 @@ class PurgatoryMachine(RuleBasedStateMachine):
             self.purgatory.close()
 
 
-def machine_for(build: str) -> Any:
-    machine: Any = type(f"{build}Machine", (PurgatoryMachine,), {"build": import_module(f"dwell.purgatory.{build}")})
-    machine.TestCase.settings = settings(
-        max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    return machine.TestCase
+SETTINGS = settings(max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-TestReference = machine_for("reference")
-if "compiled" in BUILDS:
-    TestCompiled = machine_for("compiled")
+def test_random_lives_of_a_purgatory(build: Build) -> None:
+    run_state_machine_as_test(lambda: PurgatoryMachine(build), settings=SETTINGS)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from dwell.errors import InvalidArgument
 from dwell.report.curve import curve_of
 from dwell.report.figures import figures
 from dwell.report.outcome_file import open_outcomes
-from dwell.report.wait_histogram import WaitHistogram, ends, place_of
+from dwell.report.wait_histogram import WaitHistogram, ends, place_of, rank
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,13 +74,25 @@ def test_what_holds_no_outcomes_is_said(settled: Path, tmp_path: Path) -> None:
 
 
 def test_every_value_lies_in_the_counter_that_counts_it() -> None:
-    values = np.unique(np.concatenate([np.arange(5000), *(2**i + np.array([-1, 0, 1]) for i in range(12, 62))]))
+    values = np.unique(np.concatenate([np.arange(20_000), *(2**i + np.array([-1, 0, 1]) for i in range(12, 62))]))
     places = place_of(values)
     assert (values < ends()[places]).all()
     assert (values[places > 0] >= ends()[places[places > 0] - 1]).all()
-    # One part in a thousand.
-    wide = values > 2048
-    assert ((ends()[places[wide]] - 1 - values[wide]) / values[wide] < 0.001).all()
+    # One part in eight thousand.
+    wide = values >= 2**14
+    assert ((ends()[places[wide]] - 1 - values[wide]) / values[wide] < 1 / 8000).all()
+    assert (ends()[places[~wide]] - 1 == values[~wide]).all()
+
+
+def test_a_percentile_is_never_longer_than_the_longest_wait() -> None:
+    waits = WaitHistogram()
+    waits.add(np.array([1_800_000 - 7, 1_800_000]))
+    assert [waits.percentile(share) for share in (0.5, 0.999, 1)] == [1_800_000] * 3
+
+
+@pytest.mark.parametrize(("share", "total", "found"), [(0.07, 100, 7), (0.999, 1000, 999), (0.5, 3, 2), (0.001, 5, 1)])
+def test_a_share_is_taken_as_it_is_written(share: float, total: int, found: int) -> None:
+    assert rank(share, total) == found
 
 
 def test_no_waits_have_no_percentile() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OPERATIONS = (
     "op_id string, submitted_at bigint, delay_ms bigint, needs array<struct<key string, level bigint>>, "
-    "quorum int, volume bigint, history int"
+    "quorum bigint, volume bigint, history int"
 )
 
 

@@ -57,6 +57,8 @@ def test_misuse_is_said_before_any_job(spark: SparkSession) -> None:
     operations, events = frames.operations(spark, []), frames.events(spark, [])
     with pytest.raises(InvalidArgument, match="at least one delay"):
         curve(operations, events, [])
+    with pytest.raises(InvalidArgument, match="must be 64-bit integers: 9223372036854775808"):
+        curve(operations, events, [1, 2**63])
     with pytest.raises(InvalidArgument, match="must not be negative: -1"):
         curve(operations, events, [5, -1])
     with pytest.raises(InvalidType, match=r"whole milliseconds, not \[1\.5\]"):

@@ -109,6 +109,7 @@ def test_misuse_is_said_before_any_job(spark: SparkSession) -> None:
         follows(a.withColumn("id", F.lit(1)), a, on="id", within=1)
     with pytest.raises(InvalidType, match="a needs a timestamp in column 'within'; it is of type bigint"):
         follows(a, a, on="key", within=1, at="within")
+    assert follows(a, a, on="key", within=2**70).columns[-3:] == ["followed", "followed_at", "waited_ms"]
     with pytest.raises(InvalidArgument, match="within must not be negative: -1"):
         follows(a, a, on="key", within=-1)
     with pytest.raises(InvalidType, match="a needs milliseconds in column 'key'"):

@@ -10,7 +10,7 @@ from dwell.ledger import Event, Need, Wait
 from dwell.spark.schema import plain_events, plain_operations
 from dwell.spark.settle import settle_plain
 from tests.spark import frames
-from tests.spark.histories import apart
+from tests.spark.histories import FIRST_TIMESTAMP_MS, LAST_TIMESTAMP_MS, apart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,6 +181,23 @@ CASES = {
     ),
     "quorum 0": rejected(three(0), "quorum is outside 1 to the number of needs: 0"),
     "quorum too large": rejected(three(4), "quorum is outside 1 to the number of needs: 4"),
+    **{
+        f"quorum {quorum}": rejected(three(quorum), f"quorum is outside 1 to the number of needs: {quorum}")
+        for quorum in (3_000_000_000, -(2**31), 2**31, BIG, -BIG - 1)
+    },
+    "least delay": rejected(signal(-BIG - 1), f"delay_ms is negative: {-BIG - 1}"),
+    "least volume": rejected(volume(-BIG - 1), f"volume is not positive: {-BIG - 1}"),
+    "the first of all timestamps": rejected(
+        signal(-BIG - 1, FIRST_TIMESTAMP_MS), f"submitted_at is out of range: {FIRST_TIMESTAMP_MS}"
+    ),
+    "the last of all timestamps": rejected(
+        signal(BIG, LAST_TIMESTAMP_MS), f"submitted_at is out of range: {LAST_TIMESTAMP_MS}"
+    ),
+    "the least level there is": one(level(-BIG - 1), [Event("k", 101, -BIG - 1)], "completed", 101, 1, "k"),
+    "the greatest level there is": one(level(BIG), [Event("k", 101, BIG)], "completed", 101, 1, "k"),
+    "an event at the ends of all timestamps is set aside": one(
+        signal(), [Event("k", FIRST_TIMESTAMP_MS, BIG), Event("k", LAST_TIMESTAMP_MS, -BIG)], "expired", 110, 10, None
+    ),
     "volume 0": rejected(volume(0), "volume is not positive: 0"),
     "volume with quorum": rejected(volume(1)._replace(quorum=1), "volume excludes quorum: 1"),
     "volume without level": rejected(

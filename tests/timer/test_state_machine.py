@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from types import ModuleType
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from dwell.testing import InlineExecutor, ManualClock
-from dwell.timer import compiled, reference
+from tests.builds import Build
 from tests.timer.model import FOREVER_MS, TimerModel
 
 TODAY_MS = 1_795_000_000_000
@@ -24,7 +23,9 @@ DELAYS = st.one_of(
 
 
 class TimerMachine(RuleBasedStateMachine):
-    build: ModuleType
+    def __init__(self, build: Build) -> None:
+        super().__init__()
+        self.build = build
 
     @initialize(
         tick_ms=st.sampled_from([1, 1, 2, 3, 7, 10, 1000]),
@@ -118,18 +119,10 @@ class TimerMachine(RuleBasedStateMachine):
             assert task.deadline_ms == self.model.waiting.get(name)
 
 
-class ReferenceMachine(TimerMachine):
-    build = reference
-
-
-class CompiledMachine(TimerMachine):
-    build = compiled
-
-
 SETTINGS = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-ReferenceMachine.TestCase.settings = SETTINGS
-CompiledMachine.TestCase.settings = settings(SETTINGS, max_examples=300)
-TestReference = ReferenceMachine.TestCase
-TestCompiled = CompiledMachine.TestCase
+
+
+def test_random_lives_of_a_timer(build: Build) -> None:
+    run_state_machine_as_test(lambda: TimerMachine(build), settings=SETTINGS)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One test a promise, on both builds."""
+"""What a timer promises, on both builds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic_ns
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from dwell.clock import SystemClock
 from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.testing import InlineExecutor, ManualClock
+from tests.builds import Build
 
 FOREVER_MS = 2**63 - 1
 
@@ -22,7 +24,7 @@ FOREVER_MS = 2**63 - 1
 class Bench:
     """A timer on a manual clock that runs tasks inline, and a log of what ran when."""
 
-    def __init__(self, build: ModuleType, start_ms: int = 0, **options: Any) -> None:
+    def __init__(self, build: Build, start_ms: int = 0, **options: Any) -> None:
         self.build = build
         self.clock = ManualClock(start_ms)
         self.errors: list[tuple[BaseException, object]] = []
@@ -50,7 +52,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(build: ModuleType) -> Bench:
+def bench(build: Build) -> Bench:
     return Bench(build)
 
 
@@ -64,7 +66,7 @@ def test_a_task_runs_exactly_at_its_deadline_when_the_tick_is_one(bench: Bench, 
 @pytest.mark.parametrize("tick_ms", [2, 7, 10, 1000])
 @pytest.mark.parametrize("start_ms", [0, 5, 1_795_000_000_123])
 def test_with_a_coarse_tick_a_task_is_never_early_and_less_than_a_tick_late(
-    build: ModuleType, tick_ms: int, start_ms: int
+    build: Build, tick_ms: int, start_ms: int
 ) -> None:
     bench = Bench(build, start_ms, tick_ms=tick_ms)
     for delay_ms in range(1, 3 * tick_ms, max(1, tick_ms // 7)):
@@ -150,7 +152,7 @@ def test_adding_a_waiting_task_moves_it(bench: Bench) -> None:
     assert bench.timer.statistics().cancelled == 0
 
 
-def test_adding_to_another_timer_moves_it_there(build: ModuleType) -> None:
+def test_adding_to_another_timer_moves_it_there(build: Build) -> None:
     first, second = Bench(build), Bench(build)
     task = first.add(10)
     second.timer.add(task)
@@ -226,7 +228,7 @@ def test_an_exception_reaches_the_handler_and_harms_no_other_task(bench: Bench) 
 
 
 def test_without_a_handler_the_exception_is_logged_with_its_traceback(
-    build: ModuleType, caplog: pytest.LogCaptureFixture
+    build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock()
     timer = build.SystemTimer(clock=clock, executor=InlineExecutor())
@@ -237,7 +239,7 @@ def test_without_a_handler_the_exception_is_logged_with_its_traceback(
     assert record.exc_info[2] is not None
 
 
-def test_a_handler_that_raises_is_survived(build: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_raises_is_survived(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     def handler(error: BaseException, source: object) -> None:
         raise RuntimeError("handler broke")
 
@@ -261,6 +263,46 @@ def test_an_interrupt_passes_through_and_the_other_due_tasks_are_not_lost(bench:
     assert [name for _, name in bench.log] == ["before", "after", "next"]
 
 
+def test_what_an_interrupt_left_over_runs_with_the_next_advance_though_nothing_else_expires(bench: Bench) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    bench.timer.schedule(5, interrupt)
+    bench.add(5, "after")
+    bench.clock.advance(5)
+    with pytest.raises(KeyboardInterrupt):
+        bench.timer.advance_clock(0)
+    bench.timer.advance_clock(3_600_000)  # does not wait: the clock stands still
+    assert bench.log == [(5, "after")]
+
+
+class Interrupted(Executor):
+    """Passes an interrupt on when it is given its second piece of work."""
+
+    def __init__(self) -> None:
+        self.submitted = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.submitted += 1
+        if self.submitted == 2:
+            raise KeyboardInterrupt
+        fn(*args, **kwargs)
+        return Future()
+
+
+def test_an_executor_that_is_interrupted_gets_the_rest_with_the_next_advance(build: Build) -> None:
+    clock = ManualClock()
+    timer = build.SystemTimer(clock=clock, executor=Interrupted())
+    ran: list[int] = []
+    for name in range(4):
+        timer.schedule(5, lambda name=name: ran.append(name))
+    clock.advance(5)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    timer.advance_clock(0)
+    assert ran == [0, 1, 2, 3]
+
+
 def test_a_task_that_advances_the_clock_does_not_recurse(bench: Bench) -> None:
     depth = [0]
 
@@ -279,7 +321,7 @@ def test_a_task_that_advances_the_clock_does_not_recurse(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [FOREVER_MS, FOREVER_MS - 1, 2**63, 2**80])
-def test_delays_saturate_and_there_is_no_horizon(build: ModuleType, delay_ms: int) -> None:
+def test_delays_saturate_and_there_is_no_horizon(build: Build, delay_ms: int) -> None:
     bench = Bench(build, 1_795_000_000_000)
     task = bench.add(delay_ms)
     assert task.deadline_ms == FOREVER_MS
@@ -332,6 +374,21 @@ def test_misuse_raises_at_the_call(bench: Bench) -> None:
         bench.timer.advance_clock(-1)
     with pytest.raises(InvalidType, match="timeout_ms"):
         bench.timer.advance_clock("1")
+    with pytest.raises(InvalidType, match="wheel_size must be an int, not str: 'x'"):
+        build.SystemTimer(wheel_size="x")
+
+
+def test_what_a_task_and_a_timer_were_made_with_is_read_only(bench: Bench) -> None:
+    task = bench.build.RecurringTask(5, int)
+    for thing, names in ((task, ("delay_ms", "period_ms")), (bench.timer, ("tick_ms", "wheel_size", "clock"))):
+        for name in names:
+            with pytest.raises(AttributeError):
+                setattr(thing, name, 7)
+
+
+def test_a_wheel_has_at_most_a_million_buckets_a_level(build: Build) -> None:
+    with pytest.raises(InvalidArgument, match=f"wheel_size must be at most 1048576, not {2**20 + 1}"):
+        build.SystemTimer(wheel_size=2**20 + 1)
 
 
 def test_add_after_close_raises_and_close_twice_is_fine(bench: Bench) -> None:
@@ -384,7 +441,7 @@ def test_statistics_tell_levels_cascades_and_lateness(bench: Bench) -> None:
     assert after.lateness_at_most_ms(1.0) == 3
 
 
-def test_by_default_tasks_run_on_one_thread_of_the_timers_own(build: ModuleType) -> None:
+def test_by_default_tasks_run_on_one_thread_of_the_timers_own(build: Build) -> None:
     threads: list[str] = []
     done = threading.Event()
     with build.SystemTimer("mail") as timer:
@@ -396,7 +453,7 @@ def test_by_default_tasks_run_on_one_thread_of_the_timers_own(build: ModuleType)
     assert threads == ["dwell-mail", "dwell-mail"]
 
 
-def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: ModuleType) -> None:
+def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: Build) -> None:
     errors: list[BaseException] = []
     done = threading.Event()
 
@@ -410,7 +467,78 @@ def test_a_task_on_the_own_thread_that_exits_does_not_end_the_thread(build: Modu
     assert [type(error) for error in errors] == [SystemExit]
 
 
-def test_tasks_run_on_the_executor_given(build: ModuleType) -> None:
+def test_on_the_system_clock_it_fires_by_itself(build: Build) -> None:
+    ran = threading.Event()
+    with build.SystemTimer("alone") as timer:
+        timer.schedule(5, ran.set)
+        assert ran.wait(10)
+        names = {thread.name for thread in threading.enumerate()}
+        assert {"dwell-alone", "dwell-reaper-alone"} <= names
+    assert not any(thread.name.endswith("-alone") for thread in threading.enumerate())
+
+
+def test_no_thread_is_started_before_it_is_needed_or_on_a_manual_clock(build: Build) -> None:
+    before = threading.active_count()
+    with build.SystemTimer(), build.SystemTimer(clock=ManualClock()) as manual:
+        manual.schedule(5, int)
+        with build.SystemTimer(executor=InlineExecutor()) as inline, build.SystemTimer(reaper=False) as driven:
+            inline.schedule(60_000, int)
+            driven.schedule(60_000, int)
+            assert threading.active_count() == before
+
+
+def test_an_earlier_task_wakes_the_reaper(build: Build) -> None:
+    ran = threading.Event()
+    with build.SystemTimer() as timer:
+        timer.schedule(3_600_000, int)
+        timer.schedule(1, ran.set)
+        assert ran.wait(10)
+
+
+def test_the_reaper_stands_by_while_somebody_else_advances_and_takes_over_afterwards(build: Build) -> None:
+    ran = [threading.Event() for _ in range(2)]
+    with build.SystemTimer() as timer:
+        timer.schedule(2, ran[0].set)
+        while not ran[0].is_set():
+            timer.advance_clock(200)
+        timer.schedule(2, ran[1].set)
+        assert ran[1].wait(10)
+
+
+def test_a_clock_that_fails_now_and_then_does_not_end_the_reaper(build: Build) -> None:
+    class Failing:
+        calls = 0
+
+        def now_ms(self) -> int:
+            self.calls += 1
+            if self.calls % 3 == 0:
+                raise OSError("no time")
+            return SystemClock().now_ms()
+
+    errors: list[BaseException] = []
+    ran = threading.Event()
+    with build.SystemTimer(clock=Failing(), reaper=True, on_error=lambda error, source: errors.append(error)) as timer:
+        for _ in range(3):
+            with suppress(OSError):
+                timer.schedule(20, ran.set)
+        assert ran.wait(10)
+    assert errors
+    assert {type(error) for error in errors} == {OSError}
+
+
+def test_the_next_expiration_is_known_and_not_after_the_first_deadline(bench: Bench) -> None:
+    assert bench.timer.next_expiration_ms is None
+    bench.add(450)
+    assert bench.timer.next_expiration_ms == 400
+    bench.add(7)
+    assert bench.timer.next_expiration_ms == 7
+    bench.advance(7)
+    assert bench.timer.next_expiration_ms == 400
+    bench.advance(443)
+    assert bench.timer.next_expiration_ms is None
+
+
+def test_tasks_run_on_the_executor_given(build: Build) -> None:
     done = threading.Event()
     names: list[str] = []
     with ThreadPoolExecutor(2, thread_name_prefix="mine") as pool, build.SystemTimer(executor=pool) as timer:
@@ -422,7 +550,7 @@ def test_tasks_run_on_the_executor_given(build: ModuleType) -> None:
     assert names[0].startswith("mine")
 
 
-def test_an_executor_that_refuses_is_reported(build: ModuleType) -> None:
+def test_an_executor_that_refuses_is_reported(build: Build) -> None:
     errors: list[BaseException] = []
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
@@ -431,8 +559,8 @@ def test_an_executor_that_refuses_is_reported(build: ModuleType) -> None:
     assert len(errors) == 1
 
 
-def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: ModuleType) -> None:
-    with build.SystemTimer() as timer:
+def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: Build) -> None:
+    with build.SystemTimer(reaper=False) as timer:
         ran = threading.Event()
         timer.schedule(3_600_000, int)
         reaper = threading.Thread(target=lambda: timer.advance_clock(600_000))
@@ -443,7 +571,7 @@ def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: Modu
         assert not reaper.is_alive()
 
 
-def test_close_wakes_the_thread_that_waits(build: ModuleType) -> None:
+def test_close_wakes_the_thread_that_waits(build: Build) -> None:
     timer = build.SystemTimer()
     results: list[bool] = []
     reaper = threading.Thread(target=lambda: results.append(timer.advance_clock(600_000)))
@@ -453,7 +581,7 @@ def test_close_wakes_the_thread_that_waits(build: ModuleType) -> None:
     assert results == [False]
 
 
-def test_a_task_may_close_its_own_timer(build: ModuleType) -> None:
+def test_a_task_may_close_its_own_timer(build: Build) -> None:
     timer = build.SystemTimer()
     closed = threading.Event()
 
@@ -465,7 +593,15 @@ def test_a_task_may_close_its_own_timer(build: ModuleType) -> None:
     assert closed.wait(10)
 
 
-def test_on_the_system_clock_a_delay_is_never_short_by_a_part_of_a_millisecond(build: ModuleType) -> None:
+def test_the_timer_and_the_system_clock_read_one_clock(build: Build) -> None:
+    timer = build.SystemTimer(executor=InlineExecutor())
+    for _ in range(200):
+        before_ms = SystemClock().end_ms()
+        deadline_ms = timer.schedule(60_000, int).deadline_ms
+        assert before_ms <= deadline_ms - 60_000 <= SystemClock().end_ms()
+
+
+def test_on_the_system_clock_a_delay_is_never_short_by_a_part_of_a_millisecond(build: Build) -> None:
     waited_ns: list[int] = []
     with build.SystemTimer(executor=InlineExecutor()) as timer:
         for _ in range(40):
@@ -493,7 +629,7 @@ def test_what_ran_or_was_cancelled_is_let_go(bench: Bench) -> None:
     assert seen() is None
 
 
-def test_a_closed_timer_and_a_dropped_timer_let_go_of_what_waits(build: ModuleType) -> None:
+def test_a_closed_timer_and_a_dropped_timer_let_go_of_what_waits(build: Build) -> None:
     for end in ("close", "drop"):
         bench = Bench(build)
         token = Token()

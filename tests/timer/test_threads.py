@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from dwell.testing import InlineExecutor
+from dwell.errors import Closed
+from dwell.testing import InlineExecutor, ManualClock
+from tests.builds import Build
 
 
 @pytest.fixture(autouse=True)
@@ -35,16 +37,17 @@ def race(*bodies: Callable[[], None]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(body,)) for body in bodies]
+    threads = [threading.Thread(target=run, args=(body,), daemon=True) for body in bodies]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
     assert errors == []
+    assert not any(thread.is_alive() for thread in threads), "threads that wait for each other"
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_adds_cancels_and_advances_race_and_every_task_has_one_fate(build: ModuleType, seed: int) -> None:
+def test_adds_cancels_and_advances_race_and_every_task_has_one_fate(build: Build, seed: int) -> None:
     timer = build.SystemTimer(executor=InlineExecutor(), wheel_size=random.Random(seed).choice([2, 3, 20]))
     fired: list[int] = []
     cancelled: list[int] = []
@@ -79,7 +82,7 @@ def test_adds_cancels_and_advances_race_and_every_task_has_one_fate(build: Modul
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_many_threads_cancel_the_same_tasks_and_each_is_cancelled_once(build: ModuleType, seed: int) -> None:
+def test_many_threads_cancel_the_same_tasks_and_each_is_cancelled_once(build: Build, seed: int) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     fired: list[int] = []
     rng = random.Random(seed)
@@ -108,7 +111,7 @@ def test_many_threads_cancel_the_same_tasks_and_each_is_cancelled_once(build: Mo
     assert len(set(fired)) == len(fired)
 
 
-def test_the_same_task_added_by_many_threads_waits_once(build: ModuleType) -> None:
+def test_the_same_task_added_by_many_threads_waits_once(build: Build) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     task = build.TimerTask(60_000, int)
 
@@ -121,7 +124,7 @@ def test_the_same_task_added_by_many_threads_waits_once(build: ModuleType) -> No
     assert timer.size == 1
 
 
-def test_two_threads_build_the_same_levels(build: ModuleType) -> None:
+def test_two_threads_build_the_same_levels(build: Build) -> None:
     for seed in range(20):
         timer = build.SystemTimer(executor=InlineExecutor(), wheel_size=2)
         delays = [2**power for power in range(50)]
@@ -135,7 +138,7 @@ def test_two_threads_build_the_same_levels(build: ModuleType) -> None:
         assert timer.size + timer.statistics().fired == 100, seed
 
 
-def test_tasks_add_and_cancel_from_inside_while_others_do_from_outside(build: ModuleType) -> None:
+def test_tasks_add_and_cancel_from_inside_while_others_do_from_outside(build: Build) -> None:
     timer = build.SystemTimer(executor=InlineExecutor())
     runs: list[int] = []
     victims = [timer.schedule(3_600_000, int) for _ in range(300)]
@@ -161,9 +164,7 @@ def test_tasks_add_and_cancel_from_inside_while_others_do_from_outside(build: Mo
     assert timer.size == 0
 
 
-def test_close_races_with_adds_and_nothing_runs_afterwards(build: ModuleType) -> None:
-    from dwell.errors import Closed
-
+def test_close_races_with_adds_and_nothing_runs_afterwards(build: Build) -> None:
     for _ in range(20):
         timer = build.SystemTimer(executor=InlineExecutor())
         refused: list[int] = []
@@ -178,3 +179,124 @@ def test_close_races_with_adds_and_nothing_runs_afterwards(build: ModuleType) ->
         race(add, add, timer.close)
         timer._check()
         assert timer.size == 0
+
+
+def test_a_recurring_task_starts_again_while_another_thread_waits(build: Build) -> None:
+    clock = ManualClock()
+    timer = build.SystemTimer(clock=clock, executor=InlineExecutor())
+    runs: list[int] = []
+    timer.add(build.RecurringTask(1, lambda: runs.append(1)))
+
+    def turner() -> None:
+        while len(runs) < 3000:
+            clock.advance(1)
+            timer.advance_clock(0)
+        timer._check()
+        timer.close()  # the waiters would wait for a clock that stands still
+
+    def waiter() -> None:
+        while len(runs) < 3000:
+            timer.advance_clock(1)
+
+    race(turner, waiter, waiter)
+
+
+def test_cancel_many_races_an_advance_and_every_timer_has_one_fate(build: Build) -> None:
+    for seed in range(5):
+        clock = ManualClock()
+        timer = build.SystemTimer(clock=clock, executor=InlineExecutor())
+        handles = timer.add_many(array("q", [1 + i // 20 for i in range(2000)]))
+        expired: list[int] = []
+        cancelled: list[int] = []
+
+        def reaper(clock: ManualClock = clock, timer: Any = timer, expired: list[int] = expired) -> None:
+            while timer.size:
+                clock.advance(1)
+                expired.extend(timer.advance_many(0))
+
+        def canceller(
+            timer: Any = timer, handles: Any = handles, cancelled: list[int] = cancelled, seed: int = seed
+        ) -> None:
+            order = list(handles)
+            random.Random(seed).shuffle(order)
+            for place in range(0, len(order), 10):
+                cancelled.append(timer.cancel_many(array("q", order[place : place + 10])))
+
+        race(reaper, canceller, canceller)
+        timer._check()
+        expired.extend(timer.advance_many(0))
+        assert timer.size == 0
+        assert len(expired) + sum(cancelled) == 2000
+        assert len(set(expired)) == len(expired)
+
+
+def test_threads_that_add_many_get_handles_of_their_own(build: Build) -> None:
+    timer = build.SystemTimer(executor=InlineExecutor())
+    handles: list[int] = []
+
+    def add() -> None:
+        for _ in range(300):
+            handles.extend(timer.add_many(array("q", [60_000] * 3)))
+
+    race(add, add, add)
+    timer._check()
+    assert len(set(handles)) == len(handles) == timer.size == 2700
+
+
+def test_threads_that_move_one_task_between_two_timers_leave_it_in_one(build: Build) -> None:
+    timers = [build.SystemTimer(executor=InlineExecutor()) for _ in range(2)]
+    for _ in range(20):
+        task = build.TimerTask(60_000, int)
+
+        def move(timer: Any, task: Any = task) -> Callable[[], None]:
+            def body() -> None:
+                for _ in range(50):
+                    timer.add(task)
+
+            return body
+
+        race(move(timers[0]), move(timers[1]), move(timers[1]))
+        for timer in timers:
+            timer._check()
+        assert sum(timer.size for timer in timers) == 1
+        assert task.cancel()
+        assert sum(timer.size for timer in timers) == 0
+
+
+def test_a_task_that_is_due_as_it_is_added_runs_though_the_timer_closes(build: Build) -> None:
+    class ClosedMeanwhile(build.SystemTimer):  # type: ignore[misc,name-defined]
+        """Is closed by another thread after a task was accepted and before it is handed over."""
+
+        def _hand_over(self) -> None:
+            if not self._closed:
+                race(self.close)
+            super()._hand_over()
+
+    ran = threading.Event()
+    timer = ClosedMeanwhile()
+    timer.schedule(0, ran.set)
+    assert ran.wait(10)
+
+
+def test_close_races_with_tasks_that_are_due_as_they_are_added(build: Build) -> None:
+    for seed in range(30):
+        timer = build.SystemTimer()
+        ran: list[int] = []
+        added: list[int] = []
+
+        def add(timer: Any = timer, ran: list[int] = ran, added: list[int] = added) -> None:
+            for name in range(200):
+                try:
+                    timer.schedule(0, lambda name=name: ran.append(name))
+                except Closed:
+                    return
+                added.append(name)
+
+        def close(timer: Any = timer, seed: int = seed) -> None:
+            for _ in range(seed * 20):
+                pass
+            timer.close()
+
+        race(add, close)
+        timer.close()
+        assert sorted(ran) == added

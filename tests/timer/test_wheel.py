@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dwell.timer import DelayQueue, TaskCounter, TimerTask, TimerTaskEntry, TimingWheel
+from dwell.timer import DelayQueue, TimerTask, TimerTaskEntry, TimingWheel
 
 
 def make(tick_ms: int = 1, wheel_size: int = 3, start_ms: int = 0) -> TimingWheel:
-    return TimingWheel(tick_ms, wheel_size, start_ms, TaskCounter(), DelayQueue())
+    return TimingWheel(tick_ms, wheel_size, start_ms, DelayQueue())
 
 
 def entry(wheel: TimingWheel, expiration_ms: int) -> TimerTaskEntry:
-    return TimerTaskEntry(TimerTask(0, int), expiration_ms, wheel.counter)
+    return TimerTaskEntry(TimerTask(0, int), expiration_ms)
 
 
 def place(wheel: TimingWheel, expiration_ms: int) -> tuple[int, int] | None:
@@ -73,9 +73,8 @@ def test_each_bucket_is_queued_once_until_it_is_flushed() -> None:
     bucket = wheel.queue.poll(7)
     assert bucket is not None
     assert wheel.queue.poll(100) is None
-    assert wheel.counter.value == 5
-    bucket.flush(lambda task: None)
-    assert wheel.counter.value == 0
+    assert len(bucket.flush()) == 5
+    assert bucket.flush() == []
     wheel.advance_clock(7)
     wheel.add(entry(wheel, 27 - 20 + 19))
     assert len(wheel.queue.heap) == 1

@@ -47,11 +47,6 @@ RING = 10_000
 SETTLING_TRIES = 16
 
 
-def next_expiration_ms(timer: SystemTimer) -> int | None:
-    """When the timer has something to do next."""
-    return timer._next_expiration_ms()
-
-
 class Host:
     """Brokers, controller, agenda and clocks of one cluster."""
 
@@ -190,7 +185,7 @@ class Host:
         self.agenda.drain()
 
     def _next_ms(self) -> int | None:
-        times = [next_expiration_ms(timer) for timer in self._timers if isinstance(timer, SystemTimer)]
+        times = [timer.next_expiration_ms for timer in self._timers if isinstance(timer, SystemTimer)]
         return min((ms for ms in times if ms is not None), default=None)
 
     def expired(self, operation: DelayedRequest) -> None:

@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentTypeError
 from datetime import UTC, datetime, timedelta
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -28,6 +29,11 @@ def moment(text: str) -> datetime:
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is not a time: write 2026-03-01 or 2026-03-01T12:00:00Z") from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def millis(at: datetime) -> int:
+    """Milliseconds since 1970, cut towards the past, before 1970 too."""
+    return (at - EPOCH) // timedelta(milliseconds=1)
 
 
 def size(text: str) -> int:

@@ -117,12 +117,22 @@ def format_of(path: str) -> str:
     if not place.exists():
         raise Problem(f"{path} does not exist: check the path, or pass --format table if it is a table of Spark's")
     if place.is_dir():
-        files = (file for file in sorted(place.rglob("*")) if file.is_file() and file.name[0] not in "._")
-        file = next(files, None)
-        if file is None:
-            raise Problem(f"{path} holds no data files: check the path")
+        file = files_of(str(place))[0]
         return _by_ending(file.name) or _unknown(str(file))
     return _by_ending(place.name) or _unknown(path)
+
+
+def files_of(path: str) -> list[Path]:
+    """A file, those of a directory, or those of a pattern. What begins with a dot or an underscore is not data."""
+    place = Path(path)
+    found = [place] if place.is_file() else []
+    for one in [place] if place.is_dir() else [Path(match) for match in sorted(glob(path))] if not found else []:
+        below = sorted(one.rglob("*")) if one.is_dir() else [one]
+        names = [(file, file.relative_to(one).parts or (one.name,)) for file in below if file.is_file()]
+        found += [file for file, parts in names if not any(part[0] in "._" for part in parts)]
+    if not found:
+        raise Problem(f"{path} holds no data files: check the path")
+    return found
 
 
 def _by_ending(name: str) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from math import ceil
 from typing import TYPE_CHECKING
 
 from dwell.cli.candidate import candidates
@@ -12,6 +11,7 @@ from dwell.cli.curve_file import Candidate, CurveFile
 from dwell.cli.memory_input import read_events, read_waits
 from dwell.ledger import replay
 from dwell.report.curve import KEEP
+from dwell.report.wait_histogram import rank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ def curve_in_memory(
         operations=operations,
         chosen_ms=chosen_ms,
         candidates=found,
-        shortest={str(alive): _least(waits, ceil(alive * operations)) for alive in keep or KEEP},
+        shortest={str(alive): _least(waits, rank(alive, operations)) for alive in keep or KEEP},
     )
 
 

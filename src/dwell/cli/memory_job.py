@@ -7,18 +7,23 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from dwell.cli.argument import millis
 from dwell.cli.curve_file import FILE_NAME
 from dwell.cli.memory_curve import curve_in_memory
 from dwell.cli.memory_input import Table, read_events, read_waits
 from dwell.cli.output import LocalFiles, is_local, must_be_free, whole_or_nothing
 from dwell.cli.problem import Problem
-from dwell.cli.summary import PERCENTILES, Summary
+from dwell.cli.summary import Summary
+from dwell.contract.columns import COMPLETED
+from dwell.contract.order import content, order
 from dwell.ledger import Outcome, Reason, Wait, replay
-from dwell.ledger.check import content, fault
+from dwell.ledger.admission import fault
+from dwell.report.wait_histogram import WaitHistogram
 
 if TYPE_CHECKING:
     import argparse
@@ -45,13 +50,14 @@ def settle_in_memory(args: argparse.Namespace, inputs: Inputs) -> Summary:
         raise Problem(f"--engine memory writes to this machine, not to {args.out}")
     files = LocalFiles()
     must_be_free(files, args.out, args.overwrite)
-    waits, table = read_waits(inputs)
+    asked, table = read_waits(inputs)
     events = read_events(inputs)
-    as_of_ms = None if args.as_of is None else int(args.as_of.timestamp() * 1000)
-    run = replay(waits, events, as_of_ms=as_of_ms)
+    run = replay(asked, events, as_of_ms=None if args.as_of is None else millis(args.as_of))
     outcomes = list(run)
     statistics = run.statistics()
-    made = _table(outcomes, waits, table)
+    made = _table(outcomes, asked, table)
+    waits = WaitHistogram()
+    waits.add(np.array([one.waited_ms for one in outcomes if one.outcome == COMPLETED], np.int64))
     counts = {
         kind: pc.sum(pc.equal(made["outcome"], kind)).as_py() or 0
         for kind in ("completed", "expired", "rejected", "pending")
@@ -68,7 +74,7 @@ def settle_in_memory(args: argparse.Namespace, inputs: Inputs) -> Summary:
         events=len(events),
         events_set_aside=statistics.set_aside,
         seconds=round(time.monotonic() - started, 3),
-        waited_ms=_percentiles(made),
+        waited_ms=waits.percentiles(),
         as_of=None if args.as_of is None else args.as_of.isoformat(),
     )
     with whole_or_nothing(files, args.out, overwrite=args.overwrite) as partial:
@@ -94,10 +100,12 @@ def _table(outcomes: list[Outcome], waits: list[Wait], table: Table) -> Any:
             values = [None if ms is None else ms * 1000 for ms in values]
         columns[name] = pa.array(values, kind)
     asked = [waits[row] for row in rows]
-    columns["submitted_at"] = pa.array([_micros(wait.submitted_at_ms) for wait in asked], TIMESTAMP)
+    submitted = table.column("submitted_at")
+    given = TIMESTAMP if table.has_zone else pa.timestamp("us")
+    columns["submitted_at"] = pa.array([submitted[row] for row in rows], given)
     columns["delay_ms"] = pa.array([wait.delay_ms for wait in asked], pa.int64())
     columns["needs"] = pa.array([_as_dicts(wait) for wait in asked], NEEDS)
-    columns["quorum"] = pa.array([wait.quorum for wait in asked], pa.int32())
+    columns["quorum"] = pa.array([wait.quorum for wait in asked], pa.int64())
     columns["volume"] = pa.array([wait.volume for wait in asked], pa.int64())
     extras = table.extras.take(pa.array(rows, pa.int64()))
     for name in extras.column_names:
@@ -121,23 +129,11 @@ def _rows_of(outcomes: list[Outcome], waits: list[Wait]) -> list[int]:
         faults = {row: fault(*waits[row]) for row in rows}
         sound = [row for row in rows if faults[row] is None]
         if len(sound) > 1:
-            sound.sort(key=lambda row: content(waits[row]))
+            sound.sort(key=lambda row: order(waits[row]))
             faults.update(dict.fromkeys(sound[1:], Reason.CONTENT_DIFFERS.text(op_id)))
         for row in reversed(rows):
             places[op_id, faults[row]].append(row)
     return [places[outcome.op_id, outcome.reason].pop() for outcome in outcomes]
-
-
-def _percentiles(made: Any) -> dict[str, int]:
-    waited = made.filter(pc.equal(made["outcome"], "completed"))["waited_ms"]
-    if not len(waited):
-        return {}
-    found = pc.quantile(waited, [p / 100 for p in PERCENTILES], interpolation="higher").to_pylist()
-    return {f"p{p}": int(ms) for p, ms in zip(PERCENTILES, found, strict=True)}
-
-
-def _micros(ms: int | None) -> int | None:
-    return None if ms is None else ms * 1000
 
 
 def _as_dicts(wait: Wait) -> list[dict[str, object]] | None:

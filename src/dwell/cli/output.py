@@ -33,6 +33,7 @@ class Files(Protocol):
     def names(self, path: str) -> list[str]: ...
     def rename(self, old: str, new: str) -> None: ...
     def remove(self, path: str) -> None: ...
+    def read_text(self, path: str) -> str: ...
     def write_text(self, path: str, text: str) -> None: ...
 
 
@@ -51,6 +52,9 @@ class LocalFiles:
             shutil.rmtree(path, ignore_errors=True)
         else:
             Path(path).unlink(missing_ok=True)
+
+    def read_text(self, path: str) -> str:
+        return Path(path).read_text(encoding="utf-8")
 
     def write_text(self, path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
@@ -79,6 +83,14 @@ class HadoopFiles:
     def remove(self, path: str) -> None:
         system, place = self._at(path)
         system.delete(place, True)
+
+    def read_text(self, path: str) -> str:
+        system, place = self._at(path)
+        stream = system.open(place)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
 
     def write_text(self, path: str, text: str) -> None:
         system, place = self._at(path)

@@ -50,6 +50,7 @@ KNOWN: tuple[tuple[str, str], ...] = (
         r"UNRESOLVED_COLUMN\S*\W+A column[^`]*name (`[^`]+`)",
         "there is no column {0}: check --operations-sql and --events-sql",
     ),
+    (r"COLUMN_ALREADY_EXISTS\W+The column (`[^`]+`)", "the column {0} comes twice in one row: rename one of the two"),
     (
         r"(JAVA_GATEWAY_EXITED)",
         "Spark's Java process did not start: it needs Java 17 or newer (pip install 'dwell[java]' brings one)",

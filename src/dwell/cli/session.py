@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from dwell.cli.argument import pair
 from dwell.cli.ending import elsewhere
 from dwell.cli.problem import Problem
+from dwell.cli.spark_setting import is_under_spark_submit, told_elsewhere
 from dwell.errors import MissingExtra
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -38,7 +39,11 @@ MOST_MEMORY = 8 << 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("Spark")
-    group.add_argument("--master", default="local[*]", metavar="URL", help="where Spark runs (default: %(default)s)")
+    group.add_argument(
+        "--master",
+        metavar="URL",
+        help="where Spark runs (default: what spark-submit or Spark's files say, or local[*])",
+    )
     group.add_argument(
         "--conf", type=pair, action="append", default=[], metavar="K=V", help="a setting of Spark; may be repeated"
     )
@@ -59,11 +64,12 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
             "this needs PySpark: pip install 'dwell[spark]' (or, for settle, --engine memory)"
         ) from error
     ensure_java()
-    if args.master.startswith("local"):
+    chosen = settings(args, told_elsewhere(), stream=stream)
+    if chosen["spark.master"].startswith("local"):
         # Spark's Python workers shall be this Python, with dwell in it, and not whatever `python3` is.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(f"dwell {args.command}").master(args.master)
-    for key, value in {**_settings(args, stream), **dict(args.conf)}.items():
+    builder = SparkSession.builder
+    for key, value in chosen.items():
         builder = builder.config(key, value)
     with _java_log(args.debug) as log, _own_ctrl_c():
         try:
@@ -71,7 +77,7 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
         except Exception as error:
             if args.debug:
                 raise
-            raise Problem(_start_failure(args.master, log, error)) from error
+            raise Problem(_start_failure(chosen["spark.master"], log, error)) from error
     try:
         yield spark
     finally:
@@ -80,25 +86,40 @@ def session(args: argparse.Namespace, *, stream: bool = False) -> Iterator[Spark
             log.unlink(missing_ok=True)
 
 
-def _settings(args: argparse.Namespace, stream: bool) -> dict[str, str]:
-    cores = os.cpu_count() or 1
-    settings = {
+def settings(args: argparse.Namespace, told: Mapping[str, str], *, stream: bool = False) -> dict[str, str]:
+    """What this command sets. The command line comes first, then what Spark was `told` elsewhere, then our defaults."""
+    if args.driver_memory and is_under_spark_submit():
+        raise Problem("--driver-memory comes too late, Java runs already: pass it to spark-submit")
+    said = dict(args.conf)
+    if args.master is not None:
+        said["spark.master"] = args.master
+    if args.driver_memory is not None:
+        said["spark.driver.memory"] = args.driver_memory
+    master = said.get("spark.master") or told.get("spark.master") or "local[*]"
+    ours = {
+        "spark.app.name": f"dwell {args.command}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **TIMES,
     }
-    if args.master.startswith("local"):
-        settings["spark.driver.memory"] = args.driver_memory or f"{_memory() >> 20}m"
-        # How often running tasks tell how far they are; the progress shows it.
-        settings["spark.executor.heartbeatInterval"] = "2s"
-        settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
-        # Spark's 200 is meant for a cluster; the adaptive planner joins small ones.
-        settings["spark.sql.shuffle.partitions"] = str(cores if stream else max(32, 4 * cores))
-    elif args.driver_memory:
-        settings["spark.driver.memory"] = args.driver_memory
+    if master.startswith("local"):
+        ours |= _local_settings(stream)
     if stream:
-        settings["spark.sql.streaming.stateStore.providerClass"] = ROCKSDB
-    return settings
+        ours["spark.sql.streaming.stateStore.providerClass"] = ROCKSDB
+    yielding = {name: value for name, value in ours.items() if name not in told}
+    return {**yielding, **TIMES, **said, "spark.master": master}
+
+
+def _local_settings(stream: bool) -> dict[str, str]:
+    cores = os.cpu_count() or 1
+    return {
+        "spark.driver.memory": f"{_memory() >> 20}m",
+        # How often running tasks tell how far they are; the progress shows it.
+        "spark.executor.heartbeatInterval": "2s",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        # Spark's 200 is meant for a cluster; the adaptive planner joins small ones.
+        "spark.sql.shuffle.partitions": str(cores if stream else max(32, 4 * cores)),
+    }
 
 
 def _memory() -> int:

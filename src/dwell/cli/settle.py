@@ -2,7 +2,7 @@
 
 OPERATIONS has the columns op_id, submitted_at, delay_ms, needs and, if you like, quorum and volume; EVENTS has
 key, at and, if you like, level. Columns of other names are mapped (--map op_id=order_no). A text column as `needs`
-holds either one key, or JSON: [{"key": "a", "level": 5}, {"key": "b"}]. Other columns of OPERATIONS pass through.
+holds one key, or a JSON list: ["a", "b"] or [{"key": "a", "level": 5}]. Other columns of OPERATIONS pass through.
 
 DIR gets outcomes/ (one row for each operation), rejected/ (those that could not be settled, with the reason) and
 summary.json; it appears only when all of it is there. The last line and the exit code tell whether the ledger

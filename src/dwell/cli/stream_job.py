@@ -17,8 +17,18 @@ from dwell.cli.ending import elsewhere
 from dwell.cli.output import Files, files_for, must_be_free
 from dwell.cli.problem import Problem
 from dwell.cli.progress import CLEAR_LINE
-from dwell.cli.stream_summary import FILES, sum_up
-from dwell.cli.table_input import events_of, operations_of, places, reader_options, shaped
+from dwell.cli.stream_summary import BATCH, FILES, PARTIAL, sum_up
+from dwell.cli.table_input import (
+    events_of,
+    is_json_as_text,
+    json_schema,
+    operations_of,
+    places,
+    reader_options,
+    shaped,
+    sound_lines,
+    with_corrupt,
+)
 from dwell.cli.table_job import asking, with_asked
 from dwell.report import words
 from dwell.spark import SettleOptions, settle
@@ -35,11 +45,8 @@ if TYPE_CHECKING:
     from dwell.cli.inputs import Input, Inputs
     from dwell.cli.summary import Summary
 
-# The column Spark makes of the names of the directories.
-BATCH = "batch"
-
-# Where a micro-batch is written until it is whole. Readers of Parquet pass over names that begin with an underscore.
-PARTIAL = "_partial"
+# From one micro-batch to the next, if it takes no longer.
+INTERVAL = "1 second"
 
 
 def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs) -> Summary:
@@ -60,7 +67,9 @@ def settle_stream(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
     listener = FiguresListener(tell)
     spark.streams.addListener(listener)
     try:
-        query = (writer.trigger(availableNow=True) if args.once else writer).start()
+        # There is always another micro-batch, for the time that passes: without an interval they would not pause.
+        writer = writer.trigger(availableNow=True) if args.once else writer.trigger(processingTime=INTERVAL)
+        query = writer.start()
         print(f"settling {'all that is there' if args.once else 'what arrives, Ctrl-C ends it'}", file=sys.stderr)
         _await(query, args.for_ms)
         tell.end()
@@ -75,6 +84,9 @@ def _read(spark: SparkSession, source: Input) -> DataFrame:
     if source.format == "table":
         return shaped(spark, spark.readStream.table(source.path), source)
     reader = spark.readStream.format(source.format).options(**reader_options(source))
+    if is_json_as_text(source):
+        schema = json_schema(spark, source, [source.path])
+        return sound_lines(reader.schema(with_corrupt(schema)).load(source.path), schema)
     if source.format in FILES:
         reader = reader.schema(
             spark.read.format(source.format).options(**reader_options(source)).load(source.path).schema

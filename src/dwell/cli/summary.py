@@ -7,9 +7,6 @@ from dataclasses import asdict, dataclass, field
 
 from dwell.report import words
 
-# What is said of the waits of completed operations.
-PERCENTILES = (50, 90, 99, 99.9)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
@@ -26,7 +23,7 @@ class Summary:
     seconds: float
     events: int | None = None  # None: not counted, a stream
     events_set_aside: int = 0
-    is_checked: bool = True  # False: the operations could not be counted at the source a second time
+    unchecked: str | None = None  # why the operations could not be counted at their source; None: they were
     waited_ms: dict[str, int] = field(default_factory=dict)  # "p50" -> ms, of the completed
     as_of: str | None = None
 
@@ -69,6 +66,6 @@ class Summary:
             f"{n(self.operations)} operations in, {n(self.completed)} completed + {n(self.expired)} expired + "
             f"{n(self.rejected)} rejected + {n(self.pending)} pending"
         )
-        if not self.is_checked:
-            return f"ledger identity not checked, the source cannot be read twice: {counts}"
+        if self.unchecked is not None:
+            return f"ledger identity not checked, {self.unchecked}: {counts}"
         return f"ledger identity holds: {counts}" if self.identity_holds else f"LEDGER IDENTITY BROKEN: {counts}"

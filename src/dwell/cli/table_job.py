@@ -11,9 +11,10 @@ from dwell.cli.curve_file import FILE_NAME
 from dwell.cli.ending import work_ends_with_the_block
 from dwell.cli.output import files_for, must_be_free, whole_or_nothing
 from dwell.cli.progress import progress
-from dwell.cli.summary import PERCENTILES, Summary
+from dwell.cli.summary import Summary
 from dwell.cli.table_curve import curve_of_tables
 from dwell.cli.table_input import read_tables
+from dwell.report.wait_histogram import BITS, WaitHistogram
 from dwell.spark import OPERATIONS, OUTCOMES, identity, set_aside, settle
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def settle_tables(spark: SparkSession, args: argparse.Namespace, inputs: Inputs)
             outcomes.write.parquet(f"{partial}/outcomes")
         with progress(spark, "summing up"):
             written = spark.read.parquet(f"{partial}/outcomes")
-            write_rejected(written, f"{partial}/rejected")
-            waited_ms = waits_of(written)
+            rejected_of(written).coalesce(1).write.parquet(f"{partial}/rejected")
+            waited_ms = waits_of(written).percentiles()
             ledger = identity(operations, written).collect()[0]
             events_in, events_set_aside = events.count(), set_aside(events).count()
         summary = Summary(
-            engine=f"spark {spark.version}, {args.master}",
+            engine=f"spark {spark.version}, {spark.sparkContext.master}",
             out=args.out,
             **{name: ledger[name] for name in ("operations", "repeats", "completed", "expired", "rejected", "pending")},
             events=events_in,
@@ -70,14 +71,23 @@ def with_asked(outcomes: DataFrame) -> DataFrame:
     return outcomes.select(*OUTCOMES.names, f"{ASKED}.*", *(F.col(f"`{name}`") for name in extras))
 
 
-def write_rejected(outcomes: DataFrame, place: str) -> None:
+def rejected_of(outcomes: DataFrame) -> DataFrame:
     """Those that could not be settled, without the columns that are null for all of them."""
-    rejected = outcomes.where("outcome = 'rejected'").drop("outcome", "finished_at", "waited_ms", "completed_by")
-    rejected.coalesce(1).write.parquet(place)
+    return outcomes.where("outcome = 'rejected'").drop("outcome", "finished_at", "waited_ms", "completed_by")
 
 
-def waits_of(outcomes: DataFrame) -> dict[str, int]:
-    """How long completed operations waited: `p50` and so on, in milliseconds; empty if there are none."""
-    shares = [p / 100 for p in PERCENTILES]
-    found = outcomes.where("outcome = 'completed'").agg(F.percentile_approx("waited_ms", shares, 10_000))
-    return {f"p{p}": ms for p, ms in zip(PERCENTILES, found.collect()[0][0] or [], strict=False)}
+def waits_of(outcomes: DataFrame) -> WaitHistogram:
+    """How long completed operations waited."""
+    waits = outcomes.where("outcome = 'completed'").selectExpr("waited_ms", f"{_place('waited_ms')} as place")
+    found = waits.groupBy("place").agg(F.count(F.lit(1)).alias("count"), F.max("waited_ms").alias("longest")).toArrow()
+    histogram = WaitHistogram()
+    if found.num_rows:
+        counts = dict(zip(found["place"].to_pylist(), found["count"].to_pylist(), strict=True))
+        histogram.add_counted(counts, max(found["longest"].to_pylist()))
+    return histogram
+
+
+def _place(wait: str) -> str:
+    """`place_of` of the histogram as an expression."""
+    shift = f"greatest(length(bin(greatest({wait}, 1))) - {BITS + 1}, 0)"
+    return f"shiftleft(cast({shift} as bigint), {BITS}) + shiftright({wait}, {shift})"

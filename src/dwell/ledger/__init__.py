@@ -1,24 +1,34 @@
 """Waits declared as data, and what becomes of them.
 
-`value.py` has the rows, `check.py` and `reason.py` say which are rejected, `engine.py` decides. `ledger.py` runs the
-engine live (`ticket.py` is the caller's end, `wake.py` wakes it), `replay.py` over recorded rows. `build.py` chooses
-between the compiled modules and their sources.
+`row.py` has the rows and `admission.py` says which are rejected. `engine.py` decides; `operation.py`, `key_state.py`,
+`op_ids.py` and `heap.py` hold its state. `ledger.py` runs the engine live (`ticket.py` is the caller's end, `notify.py`
+tells those who wait), `replay.py` runs it over recorded rows. `_ledger.pyx` is the compiled twin of all but rows and
+their admission.
 """
 
 from __future__ import annotations
 
-from dwell.ledger.build import BUILD  # isort: split
-
+from dwell import _extension
+from dwell.contract.reason import Reason
 from dwell.ledger.explanation import Explanation, NeedState
-from dwell.ledger.ledger import Ledger
-from dwell.ledger.reason import Reason
-from dwell.ledger.replay import Replay, replay
+from dwell.ledger.row import Event, Need, Outcome, Wait
 from dwell.ledger.statistics import LedgerStatistics
-from dwell.ledger.ticket import Ticket
-from dwell.ledger.value import Event, Need, Outcome, Wait
+
+if _extension.load("dwell.ledger._ledger") is not None:
+    from dwell.ledger._ledger import Engine, Ledger, Replay, Ticket, replay
+
+    BUILD = "compiled"
+else:
+    from dwell.ledger.engine import Engine
+    from dwell.ledger.ledger import Ledger
+    from dwell.ledger.replay import Replay, replay
+    from dwell.ledger.ticket import Ticket
+
+    BUILD = "readable"
 
 __all__ = [
     "BUILD",
+    "Engine",
     "Event",
     "Explanation",
     "Ledger",

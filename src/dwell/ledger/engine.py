@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """The decisions: operations in, events in, outcomes out. Whole milliseconds, no clock, no thread, no lock.
 
 The live ledger and `replay` drive the same engine. At one instant they call, in the contract's order:
@@ -10,7 +9,7 @@ The live ledger and `replay` drive the same engine. At one instant they call, in
     expire(t)        what has its deadline at t and still waits is expired; the next at() would do it too
 
 and take the decided operations from `settled`. A live ledger cannot know which events the current millisecond still
-brings, so it settles after each call, in the order of the calls; replay settles once an instant. That is the only
+brings, so it settles after each call, in the order of the calls; replay settles once per instant. That is the only
 difference between them.
 
 A need waits at its key. Needs with a level lie in a heap by level, so an event touches only what it satisfies; signals
@@ -22,33 +21,31 @@ Worked example: volume 100 over (a, 0) and (b, 0). Missing 100, so the threshold
 Event a = 60: sum 60, missing 40, new thresholds a ≥ 80, b ≥ 20. Event b = 30: sum 90, missing 10: a ≥ 65, b ≥ 35. Event
 a = 70: sum 100, completed by a.
 
-What is settled leaves its places, at keys and among the deadlines, as dead entries: see `heap.py`.
-
-This one file is both builds: `engine.pxd` gives the types under which it is compiled.
+A settled operation leaves dead entries in heaps: see `heap.py`. `_ledger.pyx` is the compiled twin of this file and of
+those it uses.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dwell.contract.columns import CANCELLED, COMPLETED, EXPIRED, PENDING, REJECTED
+from dwell.contract.order import content
+from dwell.contract.reason import Reason
+from dwell.contract.time_range import BEFORE_ALL
 from dwell.errors import InvalidType
-from dwell.ledger import item as rows
-from dwell.ledger.check import content, fault, plain, plain_needs, span
-from dwell.ledger.heap import Heap
-from dwell.ledger.key import Key, make_key
-from dwell.ledger.operation import Operation, make_operation
-from dwell.ledger.reason import BEFORE_ALL, Reason
-from dwell.ledger.register import Register
-from dwell.ledger.value import CANCELLED, COMPLETED, EXPIRED, PENDING, REJECTED
+from dwell.ledger.admission import fault, plain_needs, plain_number, plain_text, retention
+from dwell.ledger.explanation import Explanation, NeedState
+from dwell.ledger.heap import TOLERATED, Heap
+from dwell.ledger.key_state import KeyState
+from dwell.ledger.op_ids import OpIds
+from dwell.ledger.operation import Operation
+from dwell.ledger.statistics import LedgerStatistics
 
 if TYPE_CHECKING:
-    from dwell.ledger.check import Row
-    from dwell.ledger.value import Settled
-
-
-# No event can bring this level.
-UNREACHABLE = rows.MAX_LEVEL + 1
+    from dwell.contract.columns import OutcomeName
+    from dwell.ledger.row import Wait
 
 
 class Engine:
@@ -63,348 +60,343 @@ class Engine:
         self.settled: list[Operation] = []  # decided since the host last took them
         self.opened = self.completed = self.expired = self.rejected = self.cancelled = self.pending = 0
         self.repeated = self.recorded = self.set_aside = 0
-        self.keys: dict[str, Key] = {}
-        self.deadlines = Heap()
-        self.register = Register(op_retention_ms is not None, span(op_retention_ms, "op_retention_ms"))
+        self.keys: dict[str, KeyState] = {}
+        self.op_ids = OpIds(retention(op_retention_ms, "op_retention_ms"))
+        self._deadlines = Heap(lambda _deadline_ms, operation: operation.outcome is None)
         self._ripe: list[Operation] = []
-        self._forgets_keys = key_retention_ms is not None
-        self._key_retention_ms = span(key_retention_ms, "key_retention_ms")
-        self._levelled: deque[tuple[int, Key]] = deque()  # (when to look, key)
+        self._key_retention_ms = retention(key_retention_ms, "key_retention_ms")
+        self._levelled: deque[tuple[int, KeyState]] = deque()  # (when to look whether it is stale, key)
 
     # -- time
 
     def at(self, now_ms: int) -> None:
-        """Move on to an instant: expire what was due before it, forget what has had its time."""
+        """Move on to an instant: expire what was due before it, forget what is too old."""
         if now_ms > self.now_ms:
-            if self.deadlines.has_up_to(now_ms - 1):
-                self.expire(now_ms - 1)
+            self.expire(now_ms - 1)
             self.now_ms = now_ms
-            if self._forgets_keys and self._levelled:
-                self._forget_keys()
-            self.register.forget(now_ms)
+            self._forget_keys()
+            self.op_ids.forget(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """A time before which nothing expires; None if nothing waits."""
+        return self._deadlines.entries[0][0] if self._deadlines.entries else None
 
     def _forget_keys(self) -> None:
         while self._levelled and self._levelled[0][0] < self.now_ms:
-            key = self._levelled.popleft()[1]
+            _, key = self._levelled.popleft()
             if self.keys.get(key.name) is key:
                 if self._is_stale(key):
                     del self.keys[key.name]
                 else:
-                    self._levelled.append((self.now_ms + self._key_retention_ms, key))
+                    self._levelled.append((self.now_ms + (self._key_retention_ms or 0), key))
 
-    def _is_stale(self, key: Key) -> bool:
-        return self._forgets_keys and key.seen_at + self._key_retention_ms < self.now_ms and key.is_idle()
+    def _is_stale(self, key: KeyState) -> bool:
+        if self._key_retention_ms is None or key.level is None:
+            return False
+        return key.seen_at_ms + self._key_retention_ms < self.now_ms and key.is_idle()
 
     # -- operations
 
-    def open(self, row: Row) -> Operation:
+    def open(self, wait: Wait) -> Operation:
         """Take in an operation submitted now, or reject it. A repeat gives the operation it repeats."""
-        before = self.pending
-        op = self._admit(row)
-        if self.pending > before:
-            self._start(op)
-        return op
+        operation, is_new = self._admit(wait)
+        if is_new:
+            if operation.volume is None:
+                self._watch_needs(operation)
+            else:
+                self._watch_volume(operation)
+            self._deadlines.push(operation.deadline_ms, operation)
+        return operation
 
-    def open_later(self, row: Row) -> None:
-        """Take in an operation submitted after time has stopped."""
-        before = self.pending
-        op = self._admit(row)
-        if self.pending > before:
-            self._leave_open(op)
+    def open_later(self, wait: Wait) -> None:
+        """Take in an operation submitted after time has stopped: it is pending."""
+        operation, is_new = self._admit(wait)
+        if is_new:
+            self._leave_pending(operation)
 
-    def _admit(self, row: Row) -> Operation:
-        """Judge a row. The operation is new, rejected, or the one this row repeats."""
-        op_id, needs, delay_ms = rows.item(row, 0), rows.item(row, 1), rows.item(row, 2)
-        submitted_at_ms, quorum, volume = rows.item(row, 3), rows.item(row, 4), rows.item(row, 5)
-        reason = fault(op_id, needs, delay_ms, submitted_at_ms, quorum, volume)
+    def _admit(self, wait: Wait) -> tuple[Operation, bool]:
+        """The operation, and whether it is new: otherwise it is rejected, or the one this row repeats."""
+        reason = fault(*wait)
         if reason is not None:
-            return self._refuse(row, reason)
-        op_id = plain(op_id)
-        first = self.register.operations.get(op_id)
+            return self._reject(wait, reason), False
+        op_id, needs, delay_ms, submitted_at_ms, quorum, volume = wait
+        # Nothing is null where there is no fault.
+        assert op_id is not None
+        assert needs is not None
+        assert delay_ms is not None
+        assert submitted_at_ms is not None
+        op_id = plain_text(op_id)
+        first = self.op_ids.operations.get(op_id)
         if first is None:
-            op = make_operation(op_id, self.opened)
-            op.needs = plain_needs(needs)
-            op.submitted_at_ms = submitted_at_ms
-            op.deadline_ms = op.submitted_at_ms + delay_ms
-            op.quorum = quorum
-            op.volume = volume
-            self.register.operations[op_id] = op
+            operation = Operation(
+                self.opened,
+                op_id,
+                plain_needs(needs),
+                plain_number(submitted_at_ms),
+                plain_number(delay_ms),
+                quorum,
+                volume,
+            )
+            self.op_ids.operations[op_id] = operation
             self.opened += 1
             self.pending += 1
-            return op
-        delay_ms = first.deadline_ms - first.submitted_at_ms
-        if content(row) == content((op_id, first.needs, delay_ms, first.submitted_at_ms, first.quorum, first.volume)):
+            return operation, True
+        first_delay_ms = first.deadline_ms - first.submitted_at_ms
+        if content(wait) == content(
+            (op_id, first.needs, first_delay_ms, first.submitted_at_ms, first.quorum, first.volume)
+        ):
             self.repeated += 1
-            return first
-        return self._refuse(row, Reason.CONTENT_DIFFERS.text(op_id))
+            return first, False
+        return self._reject(wait, Reason.CONTENT_DIFFERS.text(op_id)), False
 
-    def _refuse(self, row: Row, reason: str) -> Operation:
-        op_id = rows.item(row, 0)
-        op = make_operation(plain(op_id) if op_id else op_id, self.opened)
-        op.finished_at_ms = self.now_ms
-        if op_id:
+    def _reject(self, wait: Wait, reason: str) -> Operation:
+        operation = Operation(self.opened, wait.op_id)
+        operation.finished_at_ms = self.now_ms
+        if wait.op_id:
+            operation.op_id = op_id = plain_text(wait.op_id)
             try:
-                known = self.register.refuse(op, content(row))
-            except TypeError:
-                raise InvalidType(f"needs, quorum or volume is of a wrong kind: {row!r}") from None
-            if known is not op:
-                self.repeated += 1
-                return known
-        op.outcome = REJECTED
-        op.reason = reason
+                known = self.op_ids.find_rejected(op_id, content(wait))
+                if known is not None:
+                    self.repeated += 1
+                    return known
+                self.op_ids.add_rejected(op_id, content(wait), operation)
+            except (TypeError, ValueError):
+                raise InvalidType(f"needs, quorum or volume is of a wrong kind: {wait!r}") from None
+        operation.outcome = REJECTED
+        operation.reason = reason
         self.opened += 1
         self.rejected += 1
-        self.settled.append(op)
-        return op
+        self.settled.append(operation)
+        return operation
 
-    def _start(self, op: Operation) -> None:
-        if op.volume is not None:
-            op.thresholds = [None] * len(op.needs)
-            self._watch_volume(op)
-        else:
-            op.unmet = len(op.needs)
-            op.missing = op.unmet if op.quorum is None else op.quorum
-            for need in op.needs:
-                key = self._key(rows.item(need, 0))
-                asked = rows.item(need, 1)
-                if asked is None:
-                    key.watch_signal(op)
-                    continue
-                level = asked
-                if key.has_level and key.level >= level:
-                    self._meet(op, key)
-                else:
-                    key.watch_level(level, op)
-        if not op.ripe:
-            op.queued = True
-            self.deadlines.push(op.deadline_ms, op)
+    def _watch_needs(self, operation: Operation) -> None:
+        for need in operation.needs:
+            key = self._key(str(need.key))
+            if need.level is not None and key.level is not None and key.level >= need.level:
+                self._meet(operation, key)
+            else:
+                key.watch(operation, need.level)
 
-    def _key(self, name: str) -> Key:
+    def _known_key(self, name: str) -> KeyState | None:
+        """The key, unless nothing counts that is known of it."""
         key = self.keys.get(name)
-        if key is None or (key.has_level and self._is_stale(key)):
-            key = make_key(name)
-            self.keys[name] = key
+        return None if key is None or self._is_stale(key) else key
+
+    def _key(self, name: str) -> KeyState:
+        key = self._known_key(name)
+        if key is None:
+            key = self.keys[name] = KeyState(name)
         return key
 
-    def cancel(self, op: Operation) -> None:
+    def cancel(self, operation: Operation) -> None:
         """Settle an operation that waits."""
-        if op.outcome is None:
-            self._finish(op, CANCELLED, self.now_ms)
+        if operation.outcome is None:
+            self._finish(operation, CANCELLED, self.now_ms)
+            self._deadlines.bury()
 
     # -- events
 
     def record(self, name: str, level: int | None) -> None:
         """Take in an event that happens now: O(1), and O(log waiting) for each need it meets."""
         self.recorded += 1
-        name = plain(name)
-        key = self.keys.get(name)
-        if level is None:
-            if key is None:
-                return
-            if key.has_level and self._is_stale(key):
-                del self.keys[name]
-                return
-        elif key is None or (key.has_level and self._is_stale(key)):
-            key = make_key(name)
-            self.keys[name] = key
-        key.seen_at = self.now_ms
-        if key.signal is not None:
-            self._signal(key)
+        name = plain_text(name)
+        if level is None and name not in self.keys:
+            return
+        key = self._key(name)
+        key.seen_at_ms = self.now_ms
+        signalled, key.signals = key.signals, {}
+        for operation in signalled:
+            del operation.watched[name]
+            self._meet(operation, key)
         if level is not None:
-            self._rise(key, level)
-        else:
-            self._drop_if_unknown(key)
+            self._rise(key, plain_number(level))
+        self._drop_if_unknown(key)
 
-    def _signal(self, key: Key) -> None:
-        first, others = key.signal, key.signals
-        key.signal = key.signals = None
-        key.dead = 0
-        if first is not None and first.outcome is None:
-            self._meet(first, key)
-        if others is not None:
-            for op in others:
-                if op.outcome is None:
-                    self._meet(op, key)
-
-    def _rise(self, key: Key, level: int) -> None:
-        if not key.has_level:
-            key.has_level = True
-            if self._forgets_keys:
+    def _rise(self, key: KeyState, level: int) -> None:
+        if key.level is None:
+            if self._key_retention_ms is not None:
                 self._levelled.append((self.now_ms + self._key_retention_ms, key))
         elif level <= key.level:
             return
         key.level = level
-        key.rose_at = self.now_ms
-        levels = key.levels
-        if levels is None:
-            return
-        while levels.has_up_to(level):
-            threshold = levels.first_rank()
-            op = levels.pop()
-            if op.outcome is not None:
-                levels.unbury()
-            elif op.thresholds is None:
-                self._meet(op, key)
-            elif not op.awaits(key.name, threshold):
-                levels.unbury()
-            else:
-                op.thresholds[op.place_of(key.name)] = None
-                if not op.ripe:
-                    self._watch_volume(op)
+        key.rose_at_ms = self.now_ms
+        while key.levels.has_up_to(level):
+            operation = key.levels.pop()
+            if operation is not None:
+                del operation.watched[key.name]
+                if operation.volume is None:
+                    self._meet(operation, key)
+                elif not operation.is_ripe:
+                    self._watch_volume(operation)
 
-    def _meet(self, op: Operation, key: Key) -> None:
-        now = self.now_ms
-        op.missing -= 1
-        op.unmet -= 1
-        if op.unmet > 0 and op.unmet + 1 < len(op.needs):
-            self._note_met(op, key.name)
-        if op.met_at != now or op.met_by is None:
-            op.met_at = now
-            op.met_by = key.name
-        elif key.name < op.met_by:
-            op.met_by = key.name
-        if op.missing <= 0:
-            self._ripen(op)
+    def _meet(self, operation: Operation, key: KeyState) -> None:
+        operation.met[key.name] = self.now_ms
+        operation.missing -= 1
+        if operation.missing == 0:
+            self._ripen(operation)
 
-    def _note_met(self, op: Operation, name: str) -> None:
-        """Of the second need met, and those after it, the operation has to remember when."""
-        if op.met is None:
-            met: list[int | None] = [None] * len(op.needs)
-            assert op.met_by is not None
-            met[op.place_of(op.met_by)] = op.met_at
-            op.met = met
-        op.met[op.place_of(name)] = self.now_ms
-
-    def _ripen(self, op: Operation) -> None:
-        if not op.ripe:
-            op.ripe = True
-            self._ripe.append(op)
-
-    def _watch_volume(self, op: Operation) -> None:
+    def _watch_volume(self, operation: Operation) -> None:
         """Ripen an operation whose volume is reached, else give each key its share of what is missing to wait for."""
-        thresholds = op.thresholds
-        assert thresholds is not None
-        missing: Any = op.volume
-        keys = []
-        levels = []
-        for need in op.needs:
-            key = self._key(rows.item(need, 0))
-            base = rows.item(need, 1)
-            level: Any = base if not key.has_level or key.level < base else key.level
-            keys.append(key)
-            levels.append(level)
-            missing -= level - base
+        assert operation.volume is not None
+        missing = operation.volume
+        levels: list[tuple[str, int]] = []
+        for need in operation.needs:
+            assert need.level is not None
+            key = self._known_key(str(need.key))
+            level = need.level if key is None or key.level is None else max(need.level, key.level)
+            levels.append((str(need.key), level))
+            missing -= level - need.level
         if missing <= 0:
-            self._ripen(op)
+            self._ripen(operation)
             return
         # With every key below its threshold the sum has grown by at most k * (share - 1) <= missing - 1.
-        share = 1 + (missing - 1) // len(keys)
-        for i, key in enumerate(keys):
-            threshold = min(levels[i] + share, UNREACHABLE)
-            if threshold != thresholds[i]:
-                before, thresholds[i] = thresholds[i], None
-                self._unwatch(key, before)
-                thresholds[i] = threshold
-                if threshold < UNREACHABLE:
-                    key.watch_level(threshold, op)
-                else:
-                    key.pins += 1
+        share = 1 + (missing - 1) // len(levels)
+        for name, level in levels:
+            if operation.watched.get(name) != level + share:
+                key = self._key(name)
+                if name in operation.watched:
+                    key.unwatch(operation)
+                key.watch(operation, level + share)
 
-    def _unwatch(self, key: Key, threshold: int | None) -> None:
-        if threshold is not None:
-            if threshold < UNREACHABLE:
-                key.bury_level()
-            else:
-                key.pins -= 1
+    def _ripen(self, operation: Operation) -> None:
+        operation.is_ripe = True
+        self._ripe.append(operation)
 
     # -- outcomes
 
     def settle(self) -> None:
         """Complete what the events of this instant made true."""
-        if self._ripe:
-            ripe, self._ripe = self._ripe, []
-            for op in ripe:
-                if op.outcome is None:
-                    self._finish(op, COMPLETED, self.now_ms)
+        for operation in self._ripe:
+            if operation.outcome is None:
+                self._finish(operation, COMPLETED, self.now_ms)
+                self._deadlines.bury()
+        self._ripe.clear()
 
     def expire(self, last_ms: int) -> None:
-        """Expire what still waits with a deadline up to and with this one, in the order of the deadlines."""
-        deadlines = self.deadlines
-        while deadlines.has_up_to(last_ms):
-            op = deadlines.pop()
-            if op.outcome is not None:
-                deadlines.unbury()
-                continue
-            op.queued = False
-            if op.deadline_ms > self.now_ms:
-                self.now_ms = op.deadline_ms
-            self._finish(op, EXPIRED, op.deadline_ms)
+        """Expire what still waits with a deadline up to `last_ms`, inclusive, in the order of the deadlines."""
+        while self._deadlines.has_up_to(last_ms):
+            operation = self._deadlines.pop()
+            if operation is not None:
+                self.now_ms = max(self.now_ms, operation.deadline_ms)
+                self._finish(operation, EXPIRED, operation.deadline_ms)
 
     def waiting(self) -> list[Operation]:
         """All that wait, in the order of their deadlines."""
-        return [op for _, op in sorted(self.deadlines.entries()) if op.outcome is None]
+        return [operation for _, _, operation in sorted(self._deadlines.entries) if operation.outcome is None]
 
     def suspend(self) -> None:
         """Time stops: what still waits is pending, and stays so."""
-        for op in self.waiting():
-            self._leave_open(op)
+        for operation in self.waiting():
+            self._leave_pending(operation)
 
-    def _leave_open(self, op: Operation) -> None:
-        op.outcome = PENDING
-        self.settled.append(op)
+    def _leave_pending(self, operation: Operation) -> None:
+        operation.outcome = PENDING
+        self.settled.append(operation)
 
-    def _finish(self, op: Operation, outcome: Settled, finished_at_ms: int) -> None:
-        if outcome is COMPLETED:
+    def _finish(self, operation: Operation, outcome: OutcomeName, finished_at_ms: int) -> None:
+        if outcome == COMPLETED:
             self.completed += 1
-            if op.thresholds is not None:
-                op.met_by = self._last_to_rise(op)
-        elif outcome is EXPIRED:
+            operation.met_by = self._completed_by(operation)
+        elif outcome == EXPIRED:
             self.expired += 1
         else:
             self.cancelled += 1
         self.pending -= 1
-        op.finished_at_ms = finished_at_ms
-        op.outcome = outcome
-        if op.unmet > 0 or op.thresholds is not None:
-            self._leave_keys(op)
-        if op.queued:
-            op.queued = False
-            self.deadlines.bury(None)
-        self.register.retire(op)
-        self.settled.append(op)
+        operation.finished_at_ms = finished_at_ms
+        operation.outcome = outcome
+        for name in list(operation.watched):
+            key = self.keys[name]
+            key.unwatch(operation)
+            self._drop_if_unknown(key)
+        self.op_ids.settle(operation)
+        self.settled.append(operation)
 
-    def _last_to_rise(self, op: Operation) -> str:
-        """Of the keys that contribute to the volume the one whose level rose last, among equals the smallest."""
-        last_ms = BEFORE_ALL
-        last = ""
-        for need in op.needs:
-            name = rows.item(need, 0)
-            key = self.keys.get(name)
-            if key is None or not key.has_level or key.level <= rows.item(need, 1):
-                continue
-            if key.rose_at > last_ms or (key.rose_at == last_ms and name < last):
-                last_ms = key.rose_at
-                last = name
-        return last
+    def _completed_by(self, operation: Operation) -> str:
+        if operation.volume is None:
+            return min(name for name, since_ms in operation.met.items() if since_ms == self.now_ms)
+        # Of the keys that contribute to the volume the one whose level rose last, of several the smallest.
+        contributing = [key for key, _ in self._contributions(operation)]
+        last_ms = max(key.rose_at_ms for key in contributing)
+        return min(key.name for key in contributing if key.rose_at_ms == last_ms)
 
-    def _leave_keys(self, op: Operation) -> None:
-        """Give up the places the settled operation still holds at keys."""
-        for i, need in enumerate(op.needs):
-            # A key it no longer waits at may be gone, or have come back as another.
-            key = self.keys.get(rows.item(need, 0))
-            if key is not None:
-                if op.thresholds is None:
-                    if op.met_since(i) is None:
-                        if rows.item(need, 1) is None:
-                            key.bury_signal()
-                        else:
-                            key.bury_level()
-                else:
-                    self._unwatch(key, op.thresholds[i])
-                self._drop_if_unknown(key)
-        op.thresholds = op.met = None
+    def _contributions(self, operation: Operation) -> list[tuple[KeyState, int]]:
+        """The keys whose level lies above their need's, and by how much."""
+        found = []
+        for need in operation.needs:
+            key = self._known_key(str(need.key))
+            if key is not None and key.level is not None and need.level is not None and key.level > need.level:
+                found.append((key, key.level - need.level))
+        return found
 
-    def _drop_if_unknown(self, key: Key) -> None:
+    def _drop_if_unknown(self, key: KeyState) -> None:
         """A key without level and without waiters is as good as one never heard of."""
-        if not key.has_level and key.is_idle():
+        if key.level is None and key.is_idle():
             del self.keys[key.name]
+
+    # -- for people
+
+    def statistics(self) -> LedgerStatistics:
+        return LedgerStatistics(
+            opened=self.opened,
+            completed=self.completed,
+            expired=self.expired,
+            rejected=self.rejected,
+            cancelled=self.cancelled,
+            pending=self.pending,
+            repeated=self.repeated,
+            recorded=self.recorded,
+            set_aside=self.set_aside,
+            keys=len(self.keys),
+            operations=len(self.op_ids.operations),
+        )
+
+    def explain(self, op_id: str) -> Explanation | None:
+        """What the operation waits for and what is met, since when; None if none of that op_id waits."""
+        operation = self.op_ids.operations.get(op_id)
+        if operation is None or operation.outcome is not None:
+            return None
+        has_volume = operation.volume is not None
+        contributions = self._contributions(operation) if has_volume else []
+        met = {key.name: key.rose_at_ms for key, _ in contributions} if has_volume else operation.met
+        needs = []
+        for need in operation.needs:
+            name = str(need.key)
+            key = self._known_key(name)
+            key_level = None if key is None else key.level
+            needs.append(NeedState(key=name, level=need.level, key_level=key_level, met_since_ms=met.get(name)))
+        return Explanation(
+            op_id=op_id,
+            submitted_at_ms=operation.submitted_at_ms,
+            deadline_ms=operation.deadline_ms,
+            needs=tuple(needs),
+            required=None if has_volume else operation.quorum or len(operation.needs),
+            volume=operation.volume,
+            volume_reached=sum(excess for _, excess in contributions) if has_volume else None,
+        )
+
+    def _check(self) -> None:
+        """Assert that every operation that waits is where it should be, once, and that the dead are counted and few."""
+        settled = self.completed + self.expired + self.rejected + self.cancelled
+        assert self.opened == settled + self.pending
+        waiting = [operation for operation in self.op_ids.operations.values() if operation.outcome is None]
+        assert len(waiting) == self.pending == len(self.waiting())
+        expected: dict[str, int] = dict.fromkeys(self.keys, 0)
+        for operation in waiting:
+            assert (operation.deadline_ms, operation.number, operation) in self._deadlines.entries
+            for name, level in operation.watched.items():
+                key = self.keys[name]
+                expected[name] += 1
+                if level is None:
+                    assert operation in key.signals
+                else:
+                    assert (level, operation.number, operation) in key.levels.entries
+                    assert key.level is None or level > key.level
+        for name, key in self.keys.items():
+            assert len(key.signals) + len(key.levels.entries) - key.levels.dead == expected[name]
+            assert key.level is not None or expected[name] > 0
+            assert key.is_idle() == (expected[name] == 0)
+        assert len(self._deadlines.entries) - self._deadlines.dead == self.pending
+        for heap in (self._deadlines, *(key.levels for key in self.keys.values())):
+            ranks = [entry[:2] for entry in heap.entries]
+            assert all(ranks[(place - 1) // 2] <= ranks[place] for place in range(1, len(ranks)))
+            assert 0 <= 2 * heap.dead <= len(ranks) + TOLERATED

@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dwell.ledger.key import Key
-    from dwell.ledger.operation import Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,30 +38,3 @@ class Explanation:
             f"{self.op_id}: waiting since {self.submitted_at_ms} until {self.deadline_ms}, {progress}; "
             f"met {met}, not met {open_}"
         )
-
-
-def explain(operation: Operation, keys: Mapping[str, Key]) -> Explanation:
-    """Read the state of an operation; whoever drives the engine must keep it still meanwhile."""
-    volume = operation.volume
-    needs = []
-    reached = 0
-    for place, need in enumerate(operation.needs):
-        name, level = str(need.key), need.level  # never null: it was admitted
-        key = keys.get(name)
-        key_level = None if key is None or not key.has_level else key.level
-        if volume is None:
-            since_ms = operation.met_since(place)
-        else:
-            excess = 0 if key_level is None else max(0, key_level - (level or 0))
-            since_ms = key.rose_at if key is not None and excess else None
-            reached += excess
-        needs.append(NeedState(key=name, level=level, key_level=key_level, met_since_ms=since_ms))
-    return Explanation(
-        op_id=operation.op_id,
-        submitted_at_ms=operation.submitted_at_ms,
-        deadline_ms=operation.deadline_ms,
-        needs=tuple(needs),
-        required=None if volume is not None else operation.quorum or len(operation.needs),
-        volume=volume,
-        volume_reached=None if volume is None else reached,
-    )

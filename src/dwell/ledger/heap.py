@@ -1,7 +1,7 @@
-"""Operations by rank (a deadline, or a level), among equals by number; `heap.pyx` is its compiled twin.
+"""A heap of waiting operations in which nobody searches for those that are settled.
 
-Nobody searches a heap for what was settled: its entry is counted as dead, and where the dead outnumber the living they
-are cleaned out, so garbage stays within a constant factor.
+The entry of an operation that no longer waits stays where it is and is counted as dead. Where the dead outnumber the
+living the heap is rebuilt without them, so garbage stays within a constant factor.
 """
 
 from __future__ import annotations
@@ -10,52 +10,50 @@ import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dwell.ledger.operation import Operation
 
-# Dead entries a place may hold whatever it holds alive: cleaning tiny places costs more than it frees.
+# How many dead entries a heap may hold however few are alive: rebuilding tiny heaps costs more than it frees.
 TOLERATED = 16
+
+Entry = tuple[int, int, "Operation"]  # rank (a deadline or a level), number of the operation, operation
 
 
 class Heap:
-    __slots__ = ("_entries", "dead")
+    """Operations by rank, equal ranks in the order of admission. `is_alive` tells a live entry from a dead one."""
 
-    def __init__(self) -> None:
-        self._entries: list[tuple[int, Operation]] = []
-        self.dead = 0  # entries nobody waits for any more
+    __slots__ = ("_is_alive", "dead", "entries")
 
-    def __len__(self) -> int:
-        return len(self._entries)
+    def __init__(self, is_alive: Callable[[int, Operation], bool]) -> None:
+        self._is_alive = is_alive
+        self.entries: list[Entry] = []
+        self.dead = 0
 
-    def entries(self) -> list[tuple[int, Operation]]:
-        """(rank, operation) of the living and the dead."""
-        return list(self._entries)
+    def push(self, rank: int, operation: Operation) -> None:
+        heapq.heappush(self.entries, (rank, operation.number, operation))
 
     def has_up_to(self, rank: int) -> bool:
         """Whether the first entry has this rank or a lower one."""
-        return bool(self._entries) and self._entries[0][0] <= rank
+        return bool(self.entries) and self.entries[0][0] <= rank
 
-    def first_rank(self) -> int:
-        """The lowest rank; there must be one."""
-        return self._entries[0][0]
-
-    def push(self, rank: int, op: Operation) -> None:
-        heapq.heappush(self._entries, (rank, op))
-
-    def pop(self) -> Operation:
-        """Take out the first."""
-        return heapq.heappop(self._entries)[1]
-
-    def bury(self, key: str | None) -> None:
-        """Count one entry as dead, and clean up if these outnumber the living, who wait at `key`, or for their deadline
-        without one.
-        """
-        self.dead += 1
-        if 2 * self.dead > len(self._entries) + TOLERATED:
-            # A threshold that moves may come back: then its entry is there twice, and one of them is dead.
-            self._entries = list({entry for entry in self._entries if entry[1].awaits(key, entry[0])})
-            heapq.heapify(self._entries)
-            self.dead = 0
-
-    def unbury(self) -> None:
-        """A dead entry was taken out."""
+    def pop(self) -> Operation | None:
+        """Take out the first entry. None if it was dead."""
+        rank, _, operation = heapq.heappop(self.entries)
+        if self._is_alive(rank, operation):
+            self._drop_dead()
+            return operation
         self.dead -= 1
+        return None
+
+    def bury(self) -> None:
+        """Count one more entry as dead."""
+        self.dead += 1
+        self._drop_dead()
+
+    def _drop_dead(self) -> None:
+        if 2 * self.dead > len(self.entries) + TOLERATED:
+            # A threshold that moves may come back: its entry is then there twice, and one of the two is dead.
+            self.entries = list({entry for entry in self.entries if self._is_alive(entry[0], entry[2])})
+            heapq.heapify(self.entries)
+            self.dead = 0

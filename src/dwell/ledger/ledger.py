@@ -1,45 +1,39 @@
-# cython: annotation_typing=False, nonecheck=True
-"""The live ledger: the engine under one lock, a clock for its time, a timer for its deadlines."""
+"""The live ledger: the engine under one lock, a clock for its time, a thread that expires what is due."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, Self, overload
 
 from dwell.clock import Clock, SystemClock
+from dwell.contract.time_range import AFTER_ALL, BEFORE_ALL, MAX_MS
 from dwell.errors import Closed, ErrorHandler, Full, InvalidArgument, InvalidType, log_error
-from dwell.ledger import instant
-from dwell.ledger.check import check_event
+from dwell.ledger.admission import check_event
 from dwell.ledger.engine import Engine
-from dwell.ledger.explanation import Explanation, explain
-from dwell.ledger.item import MAX_LEVEL
-from dwell.ledger.mutex import Mutex
-from dwell.ledger.reason import BEFORE_ALL, MAX_MS
-from dwell.ledger.statistics import LedgerStatistics
-from dwell.ledger.ticket import Ticket, make_ticket
-from dwell.ledger.wake import Waking
-from dwell.timer import InlineExecutor, SystemTimer, TimerTask
+from dwell.ledger.lock import Lock
+from dwell.ledger.notify import Notifier
+from dwell.ledger.row import Wait
+from dwell.ledger.ticket import Ticket
+from dwell.reaper import POLL_MS, Reaper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dwell.ledger.explanation import Explanation
+    from dwell.ledger.notify import Waiter
     from dwell.ledger.operation import Operation
-    from dwell.ledger.value import Need
-    from dwell.ledger.wake import Waiter
-
-NEVER = MAX_MS + 1
-
-# How long the reaper sleeps at most before it looks whether it shall end.
-POLL_MS = 200
+    from dwell.ledger.row import Need
+    from dwell.ledger.statistics import LedgerStatistics
 
 # An hour: a level is small, and one that was forgotten lets a wait for it expire.
 KEY_RETENTION_MS = 3_600_000
 
-# A minute: at 10,000 waits a second that is some 250 MB.
+# A minute: at 10,000 waits per second that is some 250 MB.
 OP_RETENTION_MS = 60_000
 
 MAX_OPEN = 1_000_000
-
 
 ClosePolicy = Literal["leave", "expire", "cancel"]
 
@@ -49,7 +43,8 @@ class Ledger:
 
     `max_open`: more open waits than this are refused with `Full`. `key_retention_ms`: how long the level of a key that
     nobody waits for counts after its last event; its memory is given back within twice that time. `op_retention_ms`:
-    how long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise.
+    how long an op_id is known after its outcome. None: for ever. `on_error` gets what callbacks raise, and what the
+    clock raises in the thread that expires waits.
 
     An operation expires in the millisecond after its deadline, so that an event in the deadline's own millisecond still
     completes it, as the contract says. With `reaper=False` no thread is started, and `advance()` expires what is due.
@@ -64,30 +59,37 @@ class Ledger:
         key_retention_ms: int | None = KEY_RETENTION_MS,
         op_retention_ms: int | None = OP_RETENTION_MS,
         reaper: bool = True,
-        on_error: ErrorHandler = log_error,
+        on_error: ErrorHandler | None = None,
     ) -> None:
         if not isinstance(max_open, int):
             raise InvalidType(f"max_open must be an integer, not {max_open!r}")
         if max_open < 1:
             raise InvalidArgument(f"max_open must be at least 1, not {max_open}")
+        on_error = log_error if on_error is None else on_error
         self.name = name
-        self._clock = SystemClock() if clock is None else clock
-        self._is_system = type(self._clock) is SystemClock
-        self._max_open = min(max_open, MAX_LEVEL)
+        self.clock = SystemClock() if clock is None else clock
+        self._max_open = max_open
         self._engine = Engine(key_retention_ms, op_retention_ms)
-        self._mutex = Mutex()
-        self._waking = Waking(on_error)
-        self._timer = SystemTimer(name, clock=self._clock, executor=InlineExecutor(), on_error=on_error)
-        self._alarm = TimerTask(1, self._ring)
-        # The deadline it is set for; without a reaper one that is never early enough to set another.
-        self._alarm_ms = NEVER if reaper else BEFORE_ALL
+        self._lock = Lock()
+        self._notifier = Notifier(on_error)
+        # The deadline the reaper sleeps for; an earlier one wakes it. Without a reaper, or once it is woken, no
+        # deadline is earlier.
+        self._alarm_ms = AFTER_ALL if reaper else BEFORE_ALL
+        # Locked while nothing wakes the reaper. Only released under the ledger's lock.
+        self._bell = threading.Lock()
+        self._bell.acquire()
         self._closed = False
-        self._reaper = threading.Thread(target=self._reap, name=f"dwell-{name}", daemon=True) if reaper else None
+        self._sleep_ms = 0  # how long the reaper sleeps next, unless it is woken
+        self._reaper = Reaper(f"dwell-{name}", self._turn, on_error, self._ring) if reaper else None
         if self._reaper is not None:
             self._reaper.start()
 
     # -- waits
 
+    @overload
+    def open(self, op_id: Wait) -> Ticket: ...
+
+    @overload
     def open(
         self,
         op_id: str | None,
@@ -96,63 +98,56 @@ class Ledger:
         *,
         quorum: int | None = None,
         volume: int | None = None,
+    ) -> Ticket: ...
+
+    def open(
+        self,
+        op_id: str | Wait | None,
+        needs: Iterable[Need] | None = None,
+        delay_ms: int | None = None,
+        *,
+        quorum: int | None = None,
+        volume: int | None = None,
     ) -> Ticket:
-        """Wait for `needs`, at most `delay_ms` from now. O(log waiting) a need.
+        """Wait for `needs`, at most `delay_ms` from now. O(log waiting) per need.
+
+        A `Wait` may be given in place of all arguments. It is submitted now, whatever its `submitted_at_ms`.
 
         A wait the contract rejects gives a ticket that is settled as rejected, with the reason. `Full` if as many waits
         are open as may be, `InvalidType` for an argument of a wrong kind, `Closed` after close.
         """
+        if isinstance(op_id, Wait):
+            if any(argument is not None for argument in (needs, delay_ms, quorum, volume)):
+                raise InvalidArgument("a Wait must be the only argument: it has needs and delay_ms already")
+            op_id, needs, delay_ms, _, quorum, volume = op_id
         rows = needs if needs is None else tuple(needs)
-        engine = self._engine
-        self._enter(False)
-        try:
+        with self._inside(self.clock.now_ms()) as engine:
             if engine.pending >= self._max_open:
                 raise Full(f"{self.name}: {engine.pending} waits are open, max_open is {self._max_open}")
-            operation = engine.open((op_id, rows, delay_ms, engine.now_ms, quorum, volume))
+            operation = engine.open(Wait(op_id, rows, delay_ms, engine.now_ms, quorum, volume))
             engine.settle()
-            if engine.deadlines.has_up_to(self._alarm_ms - 1):
-                self._set_alarm()
-        finally:
-            self._leave()
-        return make_ticket(self, operation)
+            next_ms = engine.next_deadline_ms()
+            if next_ms is not None and next_ms < self._alarm_ms:
+                self._wake_reaper()
+        return Ticket(self, operation)
 
     def explain(self, op_id: str) -> Explanation | None:
         """What the operation waits for and what is met, since when; None if none of that op_id waits."""
-        self._mutex.acquire()
-        try:
-            operation = self._engine.register.operations.get(op_id)
-            if operation is None or operation.outcome is not None:
-                return None
-            return explain(operation, self._engine.keys)
-        finally:
-            self._mutex.release()
+        with self._lock:
+            return self._engine.explain(op_id)
 
     # -- events
 
     def record(self, key: str | None, level: int | None = None) -> int:
         """Something happened to `key` now. Returns how many waits that completed. Without a key: counted, set aside."""
-        if key is None:
-            return self.record_many(((key, level),))
-        check_event(key, level)
-        engine = self._engine
-        self._enter(False)
-        try:
-            before = engine.completed
-            engine.record(key, level)
-            engine.settle()
-            completed = engine.completed - before
-        finally:
-            self._leave()
-        return completed
+        return self.record_many(((key, level),))
 
     def record_many(self, events: Iterable[tuple[str | None, int | None]]) -> int:
         """All these (key, level) happened at once: one instant, one time under the lock."""
         rows = [(key, level) for key, level in events]
         for key, level in rows:
             check_event(key, level)
-        engine = self._engine
-        self._enter(False)
-        try:
+        with self._inside(self.clock.now_ms()) as engine:
             before = engine.completed
             for key, level in rows:
                 if key is None:
@@ -160,64 +155,54 @@ class Ledger:
                 else:
                     engine.record(key, level)
             engine.settle()
-            completed = engine.completed - before
-        finally:
-            self._leave()
-        return completed
+            return engine.completed - before
 
     # -- time
 
     def advance(self) -> int:
-        """End the current millisecond: expire all that is due up to and with it. Returns how many expired.
+        """End the current millisecond: expire all that is due in it or before. Returns how many expired.
 
         For ledgers without a reaper.
         """
-        engine = self._engine
-        before = self._enter(True)
-        try:
+        now_ms = self.clock.now_ms()
+        with self._inside(BEFORE_ALL, even_closed=True) as engine:
+            before = engine.expired
+            engine.at(now_ms)
             engine.expire(engine.now_ms)
-            expired = engine.expired - before
-        finally:
-            self._leave()
-        return expired
+            return engine.expired - before
 
-    def _ring(self) -> None:
-        """The alarm: what is overdue expires on entering; set it again."""
-        self._enter(True)
-        try:
-            self._alarm_ms = NEVER
-            if len(self._engine.deadlines) and not self._closed:
-                self._set_alarm()
-        finally:
-            self._leave()
-
-    def _set_alarm(self) -> None:
-        """Under the lock, so that of two deadlines the earlier wins. Never due at once: the deadline is not over."""
-        deadline_ms = self._engine.deadlines.first_rank()
-        # One millisecond after the deadline, whose events still count.
-        wait_ms = deadline_ms + 1 - instant.now_ms(self._clock, self._is_system)
-        self._timer.reschedule(self._alarm, max(1, wait_ms))
-        self._alarm_ms = deadline_ms
-
-    def _reap(self) -> None:
-        while not self._closed:
-            self._timer.advance_clock(POLL_MS)
-            self._waking.call(self._look)
+    def _turn(self) -> bool:
+        """One turn of the reaper: sleep until the next deadline is over, or something wakes it, and look."""
+        self._bell.acquire(timeout=max(0, min(self._sleep_ms, POLL_MS)) / 1000)
+        # If looking fails the next turn must not sleep.
+        self._sleep_ms = 0
+        self._look()
+        return True
 
     def _look(self) -> None:
-        """Move on to now, so that an idle ledger forgets what has had its time."""
-        self._enter(True)
-        self._leave()
+        """Expire what is due and forget what is too old. Set the alarm for the next deadline."""
+        with self._inside(self.clock.now_ms(), even_closed=True) as engine:
+            next_ms = engine.next_deadline_ms()
+            self._alarm_ms = AFTER_ALL if next_ms is None else next_ms
+            # One millisecond after the deadline, whose events still count.
+            self._sleep_ms = self._alarm_ms + 1 - engine.now_ms
+
+    def _wake_reaper(self) -> None:
+        """Under the lock."""
+        self._alarm_ms = BEFORE_ALL
+        if self._bell.locked():
+            self._bell.release()
+
+    def _ring(self) -> None:
+        with self._lock:
+            self._wake_reaper()
 
     # -- life
 
     def statistics(self) -> LedgerStatistics:
         """A frozen snapshot; the identity holds in it."""
-        self._mutex.acquire()
-        try:
-            return LedgerStatistics.of(self._engine)
-        finally:
-            self._mutex.release()
+        with self._lock:
+            return self._engine.statistics()
 
     def close(self, policy: ClosePolicy = "cancel") -> None:
         """Take nothing more in, and end the reaper. What still waits is cancelled; or expired, as if time ran on and
@@ -225,9 +210,9 @@ class Ledger:
         """
         if policy not in ("leave", "expire", "cancel"):
             raise InvalidArgument(f"policy must be 'leave', 'expire' or 'cancel', not {policy!r}")
-        engine = self._engine
-        self._enter(True)
-        try:
+        # A clock that raises must not keep the ledger open; then the time is that of the call before.
+        self._notifier.call(self._look)
+        with self._inside(BEFORE_ALL, even_closed=True) as engine:
             if self._closed:
                 return
             self._closed = True
@@ -236,11 +221,8 @@ class Ledger:
             elif policy == "cancel":
                 for operation in engine.waiting():
                     engine.cancel(operation)
-        finally:
-            self._leave()
-        self._timer.close()
-        if self._reaper is not None and self._reaper is not threading.current_thread():
-            self._reaper.join()
+        if self._reaper is not None:
+            self._reaper.close()
 
     def __enter__(self) -> Self:
         return self
@@ -253,74 +235,55 @@ class Ledger:
 
     # -- the lock
 
-    def _enter(self, even_closed: bool) -> int:
-        """Take the lock and move on to now; returns how many had expired before that. The clock is read outside the
-        lock, since its code may be anybody's; the engine never goes back.
-        """
-        now_ms = instant.now_ms(self._clock, self._is_system)
-        self._mutex.acquire()
-        try:
-            if self._closed and not even_closed:
-                raise Closed(f"{self.name} is closed")
-            expired = self._engine.expired
-            self._engine.at(now_ms)
-        except BaseException:
-            self._mutex.release()
-            raise
-        return expired
+    @contextmanager
+    def _inside(self, now_ms: int, *, even_closed: bool = False) -> Iterator[Engine]:
+        """The engine under the lock, moved on to `now_ms`; its time never goes back. Afterwards, under no lock, those
+        who wait for what was settled are told.
 
-    def _leave(self) -> None:
-        """Give the lock back, then tell those who wait for what was settled under it."""
-        # An exception may have left some ripe.
-        self._engine.settle()
-        settled = self._engine.settled
-        awaited = None
-        if settled:
-            for operation in settled:
-                if operation.waiters is not None:
-                    if awaited is None:
-                        awaited = []
-                    awaited.append(operation)
-            self._engine.settled = []
-        self._mutex.release()
-        if awaited is not None:
-            self._waking.tell(awaited)
+        Callers read the clock before they come here, since its code may be anybody's.
+        """
+        waiters: list[Waiter] = []
+        try:
+            with self._lock:
+                if self._closed and not even_closed:
+                    raise Closed(f"{self.name} is closed")
+                try:
+                    self._engine.at(now_ms)
+                    yield self._engine
+                finally:
+                    # An exception may have left some ripe.
+                    self._engine.settle()
+                    settled, self._engine.settled = self._engine.settled, []
+                    for operation in settled:
+                        waiters.extend(operation.waiters or ())
+                        operation.waiters = None
+        finally:
+            if waiters:
+                self._notifier.tell(waiters)
 
     # -- for tickets
 
     def _add_waiter(self, operation: Operation, waiter: Waiter) -> bool:
-        """False if there is an outcome already: nobody will be woken."""
-        self._mutex.acquire()
-        try:
+        """False if there is an outcome already: nobody will be told."""
+        with self._lock:
             if operation.outcome is not None:
                 return False
             if operation.waiters is None:
-                operation.waiters = waiter
-            elif isinstance(operation.waiters, dict):
-                operation.waiters[waiter] = None
-            else:
-                operation.waiters = {operation.waiters: None, waiter: None}
+                operation.waiters = {}
+            operation.waiters[waiter] = None
             return True
-        finally:
-            self._mutex.release()
 
     def _remove_waiter(self, operation: Operation, waiter: Waiter) -> None:
-        self._mutex.acquire()
         try:
-            # Once there is an outcome they belong to the thread that wakes; taking one away could skip another.
-            if operation.outcome is None:
-                if isinstance(operation.waiters, dict):
+            with self._lock:
+                if operation.waiters is not None:
                     operation.waiters.pop(waiter, None)
-                elif operation.waiters == waiter:
-                    operation.waiters = None
-        finally:
-            self._mutex.release()
+        except RuntimeError:
+            # The coroutine is collected by a thread that is inside the ledger. What is left there wakes nobody.
+            return
 
     def _cancel(self, operation: Operation) -> bool:
-        self._enter(True)
-        try:
+        with self._inside(self.clock.now_ms(), even_closed=True) as engine:
             is_cancelled = operation.outcome is None
-            self._engine.cancel(operation)
-        finally:
-            self._leave()
+            engine.cancel(operation)
         return is_cancelled

@@ -1,31 +1,23 @@
-# cython: annotation_typing=False, boundscheck=False, wraparound=False, nonecheck=True
 """Recorded waits and events in, outcomes out: the ledger's engine, driven through recorded time."""
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
+from dwell.contract.order import order
+from dwell.contract.time_range import AFTER_ALL, BEFORE_ALL, MAX_MS, is_usable_time
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger import item as rows
-from dwell.ledger.check import is_usable_event, is_usable_time, order
+from dwell.ledger.admission import is_usable_event
 from dwell.ledger.engine import Engine
-from dwell.ledger.reason import MAX_MS, MIN_MS
-from dwell.ledger.statistics import LedgerStatistics
-from dwell.ledger.value import Event, Outcome, Wait
+from dwell.ledger.row import Event, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from dwell.ledger.operation import Operation
+    from dwell.ledger.row import Outcome
+    from dwell.ledger.statistics import LedgerStatistics
 
-# Where things stand in a row.
-SUBMITTED_AT = Wait._fields.index("submitted_at_ms")
-AT = Event._fields.index("at_ms")
-KEY = Event._fields.index("key")
-LEVEL = Event._fields.index("level")
-
-NEVER = MAX_MS + 1
+Row = TypeVar("Row")
 
 
 def replay(
@@ -51,171 +43,131 @@ def replay(
     `as_of_ms`: only what is known at that moment counts, and what is undecided then is pending. Without it time runs on
     to the end and nothing is.
     """
-    engine = Engine(key_retention_ms, op_retention_ms)
-    end_ms = MAX_MS if as_of_ms is None else max(MIN_MS - 1, min(as_of_ms, MAX_MS))
-    return Replay(engine, waits, events, end_ms, in_order)
+    return Replay(
+        waits,
+        events,
+        as_of_ms=as_of_ms,
+        in_order=in_order,
+        key_retention_ms=key_retention_ms,
+        op_retention_ms=op_retention_ms,
+    )
 
 
 class Replay:
     """A running replay: iterate for the outcomes; `statistics()` counts what was read and decided so far."""
 
     def __init__(
-        self, engine: Engine, waits: Iterable[Wait], events: Iterable[Event], end_ms: int, in_order: bool
+        self,
+        waits: Iterable[Wait],
+        events: Iterable[Event],
+        *,
+        as_of_ms: int | None = None,
+        in_order: bool = False,
+        key_retention_ms: int | None = None,
+        op_retention_ms: int | None = None,
     ) -> None:
-        self._engine = engine
-        self._end_ms = end_ms
+        self._engine = Engine(key_retention_ms, op_retention_ms)
+        self._end_ms = MAX_MS if as_of_ms is None else max(BEFORE_ALL, min(as_of_ms, MAX_MS))
         self._in_order = in_order
-        self._waits: Iterator[Any] = iter(waits)
-        self._events: Iterator[Any] = iter(events)
-        self._is_started = self._is_checked = self._is_ended = False
-        # The next rows and their times; NEVER after the last.
-        self._wait: Any = None
-        self._wait_ms = MIN_MS
-        self._event: Any = None
-        self._event_ms = MIN_MS
-        # Operations whose outcomes are next, and how many of them were given.
-        self._settled: list[Operation] = []
-        self._given = 0
+        self._outcomes = self._run(iter(waits), iter(events))
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Outcome:
-        while self._given == len(self._settled):
-            if self._is_ended:
-                raise StopIteration
-            # Whatever fails, here or in the caller's iterators, ends the replay.
-            self._is_ended = True
-            self._is_ended = self._go_on()
-            self._settled, self._engine.settled = self._engine.settled, []
-            self._given = 0
-        op = self._settled[self._given]
-        self._given += 1
-        return op.row()
+        return next(self._outcomes)
 
     def statistics(self) -> LedgerStatistics:
         """The counts so far; after the last outcome, those of the whole replay."""
-        return LedgerStatistics.of(self._engine)
+        return self._engine.statistics()
 
-    # -- time
-
-    def _go_on(self) -> bool:
-        """Instant by instant until something is settled. True at the end of time."""
+    def _run(self, waits: Iterator[Wait], events: Iterator[Event]) -> Iterator[Outcome]:
         engine = self._engine
-        if not self._is_started:
-            self._start()
-        while not engine.settled:
-            now_ms = self._wait_ms if self._wait_ms < self._event_ms else self._event_ms
-            if now_ms > self._end_ms:
-                self._stop()
-                return True
-            engine.at(now_ms)
-            if self._wait_ms == now_ms:
-                self._open_all()
-            while self._event_ms == now_ms:
-                event = self._event
-                self._read_event()
-                engine.record(rows.item(event, KEY), rows.item(event, LEVEL))
-            engine.settle()
-        return False
-
-    def _open_all(self) -> None:
-        """Open the waits of this instant."""
-        now_ms = self._wait_ms
-        first = self._wait
-        self._read_wait()
-        if self._wait_ms != now_ms:
-            self._engine.open(first)
-            return
-        batch = [first]
-        while self._wait_ms == now_ms:
-            batch.append(self._wait)
-            self._read_wait()
-        for wait in _first_first(batch):
-            self._engine.open(wait)
-
-    def _stop(self) -> None:
-        self._engine.expire(self._end_ms)
-        self._engine.suspend()
-        left = []
-        while self._wait is not None:
-            left.append(self._wait)
-            self._read_wait()
-        for wait in _first_first(left):
-            self._engine.open_later(wait)
-
-    # -- rows
-
-    def _start(self) -> None:
-        self._is_started = True
+        usable_waits, usable_events = self._usable_waits(waits), self._usable_events(events)
         if not self._in_order:
-            self._waits, self._events = iter(self._collect(True)), iter(self._collect(False))
-            self._is_checked = True
-        self._read_wait()
-        self._read_event()
+            usable_waits = iter(sorted(usable_waits, key=_submitted_at_ms))
+            usable_events = iter(sorted(usable_events, key=_at_ms))
+        next_waits = _Instants(usable_waits, _submitted_at_ms)
+        next_events = _Instants(usable_events, _at_ms)
+        while (now_ms := min(next_waits.now_ms, next_events.now_ms)) <= self._end_ms:
+            engine.at(now_ms)
+            for wait in _first_first(next_waits.take(now_ms)):
+                engine.open(wait)
+            for event in next_events.take(now_ms):
+                engine.record(str(event.key), event.level)
+            engine.settle()
+            yield from self._take_settled()
+        engine.expire(self._end_ms)
+        engine.suspend()
+        for wait in _first_first(next_waits.take_rest()):
+            engine.open_later(wait)
+        yield from self._take_settled()
 
-    def _collect(self, is_wait: bool) -> list[Any]:
-        """All usable rows by time."""
-        place = SUBMITTED_AT if is_wait else AT
-        collected = []
-        is_sorted = True
-        last_ms = MIN_MS
-        while (row := self._next_wait() if is_wait else self._next_event()) is not None:
-            row_ms = rows.item(row, place)
-            if row_ms < last_ms:
-                is_sorted = False
-            last_ms = row_ms
-            collected.append(row)
-        if not is_sorted:
-            collected.sort(key=itemgetter(place))
-        return collected
+    def _take_settled(self) -> Iterator[Outcome]:
+        settled, self._engine.settled = self._engine.settled, []
+        return (operation.row() for operation in settled)
 
-    def _read_wait(self) -> None:
-        self._wait = self._next_wait()
-        row_ms = NEVER if self._wait is None else rows.item(self._wait, SUBMITTED_AT)
-        if row_ms < self._wait_ms:
-            raise _out_of_order(self._wait, self._wait_ms)
-        self._wait_ms = row_ms
-
-    def _read_event(self) -> None:
-        self._event = self._next_event()
-        row_ms = NEVER if self._event is None else rows.item(self._event, AT)
-        if row_ms < self._event_ms:
-            raise _out_of_order(self._event, self._event_ms)
-        self._event_ms = row_ms
-
-    def _next_wait(self) -> Any:
-        """The next wait with a usable time, None after the last. One without is rejected at once."""
-        for wait in self._waits:
-            if self._is_checked:
-                return wait
+    def _usable_waits(self, waits: Iterator[Wait]) -> Iterator[Wait]:
+        """Those with a usable time. The others are rejected at once."""
+        for wait in waits:
             if not isinstance(wait, Wait):
                 raise InvalidType(f"waits must hold Wait, not {wait!r}")
-            if is_usable_time(rows.item(wait, SUBMITTED_AT)):
-                return wait
-            self._engine.open(wait)
-        return None
+            if is_usable_time(wait.submitted_at_ms):
+                yield wait
+            else:
+                self._engine.open(wait)
 
-    def _next_event(self) -> Any:
-        """The next event that counts, None after the last."""
-        for event in self._events:
-            if self._is_checked:
-                return event
+    def _usable_events(self, events: Iterator[Event]) -> Iterator[Event]:
+        for event in events:
             if not isinstance(event, Event):
                 raise InvalidType(f"events must hold Event, not {event!r}")
             if is_usable_event(event):
-                return event
-            self._engine.set_aside += 1
-        return None
+                yield event
+            else:
+                self._engine.set_aside += 1
 
 
-def _out_of_order(row: object, last_ms: object) -> InvalidArgument:
-    return InvalidArgument(f"in_order was promised, but after {last_ms} ms comes {row!r}")
+class _Instants(Generic[Row]):
+    """Rows sorted by time, read instant by instant."""
+
+    def __init__(self, rows: Iterator[Row], time_of: Callable[[Row], int]) -> None:
+        self._rows = rows
+        self._time_of = time_of
+        self._next: Row | None = None
+        self.now_ms = BEFORE_ALL  # of the next row; AFTER_ALL when there is none
+        self._read()
+
+    def take(self, now_ms: int) -> list[Row]:
+        """The rows of this instant; none if the next row is later."""
+        taken = []
+        while self._next is not None and self.now_ms == now_ms:
+            taken.append(self._next)
+            self._read()
+        return taken
+
+    def take_rest(self) -> list[Row]:
+        return [] if self._next is None else [self._next, *self._rows]
+
+    def _read(self) -> None:
+        self._next = next(self._rows, None)
+        next_ms = AFTER_ALL if self._next is None else self._time_of(self._next)
+        if next_ms < self.now_ms:
+            raise InvalidArgument(f"in_order was promised, but after {self.now_ms} ms comes {self._next!r}")
+        self.now_ms = next_ms
 
 
-def _first_first(batch: list[Any]) -> list[Any]:
-    """Rows as they are, unless some share an op_id: then the contract's first comes first."""
-    op_ids = set()
-    for wait in batch:
-        op_ids.add(rows.item(wait, 0))
-    return batch if len(op_ids) == len(batch) else sorted(batch, key=order)
+def _submitted_at_ms(wait: Wait) -> int:
+    assert wait.submitted_at_ms is not None
+    return wait.submitted_at_ms
+
+
+def _at_ms(event: Event) -> int:
+    assert event.at_ms is not None
+    return event.at_ms
+
+
+def _first_first(waits: list[Wait]) -> list[Wait]:
+    """The waits as they are, unless some share an op_id: then the contract's first comes first."""
+    if len({wait.op_id for wait in waits}) == len(waits):
+        return waits
+    return sorted(waits, key=order)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dwell.ledger.engine import Engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +20,3 @@ class LedgerStatistics:
     set_aside: int  # events without key or time, or with a time out of range
     keys: int  # keys remembered
     operations: int  # op_ids remembered, pending ones included
-
-    @classmethod
-    def of(cls, engine: Engine) -> LedgerStatistics:
-        return cls(
-            opened=engine.opened,
-            completed=engine.completed,
-            expired=engine.expired,
-            rejected=engine.rejected,
-            cancelled=engine.cancelled,
-            pending=engine.pending,
-            repeated=engine.repeated,
-            recorded=engine.recorded,
-            set_aside=engine.set_aside,
-            keys=len(engine.keys),
-            operations=len(engine.register.operations),
-        )

@@ -1,28 +1,20 @@
-# cython: annotation_typing=False, nonecheck=True
 """The caller's end of a wait."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dwell.ledger.awaiting import make_awaiting
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    import cython  # type: ignore[import-untyped]
-
     from dwell.ledger.ledger import Ledger
     from dwell.ledger.operation import Operation
-    from dwell.ledger.value import Outcome
-else:
-    from dwell.ledger import directive as cython
+    from dwell.ledger.row import Outcome
 
 
-@cython.no_gc
-@cython.cclass
 class Ticket:
     """One open wait. Block for its outcome in a thread, `await` it in asyncio, or cancel it; from any thread, any
     number of times, by any number of waiters.
@@ -30,8 +22,9 @@ class Ticket:
 
     __slots__ = ("_ledger", "_operation")
 
-    _ledger: Ledger
-    _operation: Operation
+    def __init__(self, ledger: Ledger, operation: Operation) -> None:
+        self._ledger = ledger
+        self._operation = operation
 
     @property
     def op_id(self) -> str | None:
@@ -48,10 +41,9 @@ class Ticket:
         if operation.outcome is None and (timeout is None or timeout > 0):
             gate = threading.Lock()
             gate.acquire()
-            seconds = -1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)
             if self._ledger._add_waiter(operation, gate.release):
                 try:
-                    gate.acquire(timeout=seconds)
+                    gate.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX))
                 finally:
                     self._ledger._remove_waiter(operation, gate.release)
         if operation.outcome is None:
@@ -59,9 +51,16 @@ class Ticket:
         return operation.row()
 
     def __await__(self) -> Generator[object, None, Outcome]:
-        """The outcome. Cancelling who awaits leaves the wait open; `cancel()` ends it."""
-        # It does what is done to a generator here.
-        return make_awaiting(self._ledger, self._operation)
+        """The outcome. Cancelling the task that awaits leaves the wait open; `cancel()` ends it."""
+        operation = self._operation
+        if operation.outcome is None:
+            future = asyncio.get_running_loop().create_future()
+            if self._ledger._add_waiter(operation, future):
+                try:
+                    yield from future
+                finally:
+                    self._ledger._remove_waiter(operation, future)
+        return operation.row()
 
     def add_done_callback(self, callback: Callable[[Ticket], object]) -> None:
         """Have `callback(ticket)` called once there is an outcome: at once if there is one, else by the thread that
@@ -69,7 +68,7 @@ class Ticket:
         """
         call = partial(callback, self)
         if not self._ledger._add_waiter(self._operation, call):
-            self._ledger._waking.call(call)
+            self._ledger._notifier.call(call)
 
     def cancel(self) -> bool:
         """End the wait. True if that made it cancelled, False if it had an outcome, or its deadline was over."""
@@ -77,10 +76,3 @@ class Ticket:
 
     def __repr__(self) -> str:
         return f"<Ticket {self.op_id!r}: {self.outcome or 'waiting'}>"
-
-
-def make_ticket(ledger: Ledger, operation: Operation) -> Ticket:
-    ticket = Ticket.__new__(Ticket)
-    ticket._ledger = ledger
-    ticket._operation = operation
-    return ticket

@@ -1,11 +1,21 @@
 """Operations that wait for events on keys or for their time to run out, with exactly one outcome.
 
-`build.py` chooses between the two builds: `compiled.py` (`_core.pyx`) and `reference.py` (`operation.py`, `core.py`,
-`watcher_list.py`, `action_queue.py`). `driver.py` has the reaper; `metric.py` is for Prometheus.
+Start reading at `purgatory.py`: its head tells how operations live and which locks are held when. `operation.py` is one
+operation, `watch_map.py` says which operations watch which key, `action_queue.py` keeps what callbacks set off.
+`_purgatory.pyx` is the compiled twin of these four. `prometheus.py` shows purgatories to Prometheus.
 """
 
-from dwell.purgatory.build import BUILD, DelayedOperation, Purgatory
-from dwell.purgatory.driver import ClosePolicy
-from dwell.purgatory.statistic import PurgatoryStatistics
+from dwell import _extension
+from dwell.purgatory.close_policy import ClosePolicy
+from dwell.purgatory.operation import DelayedOperation
+from dwell.purgatory.purgatory import Purgatory
+from dwell.purgatory.statistics import PurgatoryStatistics
+
+BUILD = "readable"
+
+if _extension.load("dwell.purgatory._purgatory") is not None:
+    from dwell.purgatory._purgatory import DelayedOperation, Purgatory
+
+    BUILD = "compiled"
 
 __all__ = ["BUILD", "ClosePolicy", "DelayedOperation", "Purgatory", "PurgatoryStatistics"]

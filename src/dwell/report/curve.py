@@ -38,7 +38,8 @@ def curve_of(figures: Figures) -> Curve:
     if not figures.waits.total:
         return Curve([], dict.fromkeys(KEEP))
     used = np.flatnonzero(completed + expired)
-    delays = ends()[used] - 1
+    # A counter stands for its longest wait, the last one for the longest there is: a delay, if one ran out.
+    delays = np.minimum(ends()[used] - 1, max(figures.waits.longest, figures.expired_after.longest))
     # At risk at a wait: all that waited at least as long. An operation that ran out there was still at risk there.
     at_risk = np.cumsum((completed + expired)[used][::-1])[::-1]
     expires = np.cumprod(1 - completed[used] / at_risk)

@@ -107,8 +107,7 @@ def _percentile_table(figures: Figures) -> str:
 
 def _curve_words(curve: Curve, chosen_ms: int | None) -> tuple[str, str]:
     caption = "The share of operations each timeout would have expired; the axis is logarithmic."
-    # A thousandth more: so much the histogram may round up.
-    if curve.points and chosen_ms is not None and curve.points[-1].delay_ms <= 1.002 * chosen_ms:
+    if curve.points and chosen_ms is not None and curve.points[-1].delay_ms <= chosen_ms:
         caption += " Outcomes do not tell what a longer timeout would have saved; dwell curve does."
     reached = [(alive, delay_ms) for alive, delay_ms in curve.shortest.items() if delay_ms is not None]
     if not reached:

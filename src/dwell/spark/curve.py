@@ -90,4 +90,6 @@ def _delays(delays_ms: Sequence[int]) -> list[int]:
         raise InvalidArgument("delays_ms must name at least one delay")
     if delays[0] < 0:
         raise InvalidArgument(f"delays_ms must not be negative: {delays[0]}")
+    if delays[-1] >= 2**63:
+        raise InvalidArgument(f"delays_ms must be 64-bit integers: {delays[-1]}")
     return delays

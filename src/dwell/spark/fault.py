@@ -1,6 +1,6 @@
 """What is wrong with one operation by itself, as a Spark expression.
 
-`fault()` says, for a row of `plain_operations`, what `dwell.ledger.reason.Reason` says of an operation: the same
+`fault()` says, for a row of `plain_operations`, what `dwell.contract.reason.Reason` says of an operation: the same
 texts, looked for in the same order. Nothing in a bad row raises, whether `spark.sql.ansi.enabled` is on or off.
 
 Expressions are SQL text here and in the modules around: a thousand columns made one by one from Python cost seconds, a
@@ -9,7 +9,8 @@ text costs one call.
 
 from __future__ import annotations
 
-from dwell.ledger.reason import MAX_MS, Reason
+from dwell.contract.reason import Reason
+from dwell.contract.time_range import MAX_MS
 from dwell.spark.schema import in_range
 
 # The row names no operation: then it is a repeat of no other.
@@ -24,7 +25,9 @@ def fault(*, several: bool = True) -> str:
     # `needs` is sorted by key, so nulls come first and repeats stand side by side.
     repeated = without_level = "get(needs.key, 0)"
     if several:
-        repeated = "get(filter(needs.key, (key, i) -> key = get(needs.key, i + 1)), 0)"
+        # The keys beside themselves moved by one. To look up the next key by its number would copy them all each time.
+        pairs = "zip_with(needs.key, slice(needs.key, 2, size(needs)), (key, next) -> if(key = next, key, null))"
+        repeated = f"get(filter({pairs}, key -> key is not null), 0)"
         without_level = "get(filter(needs, need -> need.level is null).key, 0)"
     rules: list[tuple[Reason, str, str | None]] = [
         (Reason.OP_ID_NULL, "op_id is null", None),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
+from dwell.contract.time_range import MAX_MS, MIN_MS
 from dwell.errors import InvalidArgument, InvalidType
 from dwell.spark.met import SIGNAL, beside, met
 from dwell.spark.schema import by_place, in_range, millis, struct
@@ -119,7 +120,8 @@ def _limit(a: DataFrame, within: timedelta | int | str) -> str:
     if isinstance(within, int):
         if within < 0:
             raise InvalidArgument(f"within must not be negative: {within}")
-        return f"{within}L"
+        # Nothing lies further apart than all time; a greater number may not be one of Spark's.
+        return f"{min(within, MAX_MS - MIN_MS)}L"
     place = _place(a, "a", within)
     kind = a.schema[place].dataType
     if not isinstance(kind, (T.ByteType, T.ShortType, T.IntegerType, T.LongType)):

@@ -15,7 +15,7 @@ class SettleOptions:
     lateness            a row may be this much older than the newest row before it, by event time. Later events are set
                         aside, later operations rejected.
     idle_after          an input quiet for this long by the wall clock no longer holds up the other or the deadlines.
-                        None: only rows move time on.
+                        Rejected operations and events without key or time count as quiet. None: only rows move time on.
     shards              into how many parts the state is cut; cannot change over a checkpoint.
     remember            how long after its outcome an op_id is known, so that a repeat or another operation under it is
                         seen as such. None: as long as `lateness`.

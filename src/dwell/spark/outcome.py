@@ -1,10 +1,21 @@
-"""From needs that are met to outcomes: one shuffle by op_id, one sort, two passes over the sorted rows."""
+"""From needs that are met to outcomes: one shuffle by op_id, one sort, three passes over the sorted rows.
+
+All, any and quorum are one rule: so many needs must be met. Sort the needs of an operation by the time they are met and
+number them; the first whose number is that of the quorum ends the wait. Of keys met at the same time the smallest is
+named, so these are sorted backwards: where the number is great enough at all, it is at the smallest key.
+
+    met at   3    5    5    5    9
+    key      d    c    b    a    e
+    number   1    2    3    4    5       a quorum of 2 or 3 or 4: at 5, by a
+
+No pass copies the needs of an operation to each of them: a wait for n keys costs n rows, not n times n.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dwell.ledger.reason import Reason
+from dwell.contract.reason import Reason
 from dwell.spark.fault import HAS_NO_OP_ID, text
 
 if TYPE_CHECKING:
@@ -12,8 +23,6 @@ if TYPE_CHECKING:
 
 # Later than all times, earlier than all when negated.
 NEVER = 2**62
-
-ANY, ALL, SOME = 1, -1, 0
 
 # What is compared under one op_id. The key of a single need is that it was met by.
 _CONTENT = """
@@ -28,11 +37,13 @@ _CONTENT = """
 
 
 def outcomes(simple: DataFrame, summed: DataFrame) -> DataFrame:
-    """Operations as `told` takes them, from two frames `key, met_ms, op_id, tag, rule, submitted_ms, row, extra`.
+    """Operations as `told` takes them, from two frames `key, met_ms, op_id, tag, least, submitted_ms, row, extra`.
+
+    `least` is how many needs must be met.
 
     One is rejected for its own fault, or because another content was there first under its op_id.
     """
-    need = ("op_id", "tag", "rule", "submitted_ms", "row", "extra", f"struct({done_ms()} as ms, key) as met")
+    need = ("op_id", "tag", "least", "submitted_ms", "row", "extra", f"{done_ms()} as ms", "key")
     needs = simple.selectExpr(*need).union(summed.selectExpr(*need))
     first = f"min(if(row.fault is null, {_CONTENT}, null)) over (partition by hash, op_id) as first"
     differs = f"if({_CONTENT} <=> first, null, {text(Reason.CONTENT_DIFFERS, 'op_id')})"
@@ -59,29 +70,18 @@ def done_ms(submitted_ms: str = "submitted_ms") -> str:
 def _condition(needs: DataFrame) -> DataFrame:
     """One row an operation, with `done`: when its condition held first, and by which key."""
     rows = needs.repartition("op_id").selectExpr("*", "xxhash64(op_id) as hash")
-    ordered = "partition by hash, op_id, tag order by row is null"
+    # A repeated operation has each need again, at the same time: both get the same number.
+    ordered = "partition by hash, op_id, tag order by ms, key desc"
     whole = f"over ({ordered} rows between unbounded preceding and unbounded following)"
-    last = "get(sort_array(each), cast(row.quorum as int) - 1).ms"
     return (
         rows.selectExpr(
             "*",
-            f"row_number() over ({ordered}) as nth",
-            f"min(if(rule != {SOME}, struct(rule * met.ms as ms, met.key as key), null)) {whole} as best",
-            f"collect_set(if(rule = {SOME}, met, null)) {whole} as each",
+            f"dense_rank() over ({ordered}) as number",
+            f"count(row) over ({ordered} rows between unbounded preceding and current row) as nth",
         )
-        .where(f"nth = 1 or {HAS_NO_OP_ID}")
-        .selectExpr(
-            "hash",
-            "op_id",
-            "submitted_ms",
-            "row",
-            "extra",
-            f"""
-            if(rule = {SOME},
-               get(filter(sort_array(each), one -> one.ms = {last}), 0),
-               struct(rule * best.ms as ms, best.key as key)) as done
-            """,
-        )
+        .selectExpr("*", f"min(if(number >= least, struct(ms, key), null)) {whole} as done")
+        .where(f"row is not null and (nth = 1 or {HAS_NO_OP_ID})")
+        .selectExpr("hash", "op_id", "submitted_ms", "row", "extra", "done")
     )
 
 

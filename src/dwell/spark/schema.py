@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as T
 
+from dwell.contract.time_range import MAX_MS, MIN_MS
 from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger.reason import MAX_MS, MIN_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -20,7 +20,7 @@ from dwell.errors import InvalidArgument, InvalidType
 from dwell.spark.alone import alone
 from dwell.spark.met import LEVEL, MARK, SIGNAL, WALK, beside, met, walking
 from dwell.spark.options import SettleOptions
-from dwell.spark.outcome import ALL, ANY, SOME, outcomes, told
+from dwell.spark.outcome import outcomes, told
 from dwell.spark.schema import OUTCOMES, extra_names, in_range, plain_events, plain_operations
 from dwell.spark.stream.plan import settle_stream
 from dwell.spark.volume import volume_met
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _WAIT = (
     "op_id",
     "tag",
-    "rule",
+    "least",
     "submitted_ms",
     "if(nth = 0, row, null) as row",
     "if(nth = 0, extra, null) as extra",
@@ -87,15 +87,13 @@ def settle_plain(operations: DataFrame, events: DataFrame, *, as_of_ms: int | No
 
 def _needs(operations: DataFrame) -> DataFrame:
     """A row for each need. What belongs to the operation as a whole travels with its first need."""
-    rule = f"""
-        case coalesce(row.quorum, size(needs)) when 1 then {ANY} when size(needs) then {ALL} else {SOME} end as rule
-    """
-    each = waits(operations).selectExpr("*", "row.volume", rule, "posexplode_outer(needs) as (nth, need)")
+    least = "coalesce(row.quorum, size(needs)) as least"
+    each = waits(operations).selectExpr("*", "row.volume", least, "posexplode_outer(needs) as (nth, need)")
     return each.selectExpr("need.key", f"{WALK} as walk", f"{MARK} as mark", *_WAIT)
 
 
 def _volume_needs(operations: DataFrame) -> DataFrame:
-    each = waits(operations).selectExpr("*", f"{ANY} as rule", "posexplode_outer(needs) as (nth, need)")
+    each = waits(operations).selectExpr("*", "1L as least", "posexplode_outer(needs) as (nth, need)")
     # All are on one walk, but Spark must not know that beforehand.
     walk = f"if(nth < 0, {SIGNAL}, {LEVEL}) as walk"
     wait = f"struct({', '.join(_WAIT)}) as wait"

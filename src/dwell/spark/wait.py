@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dwell.ledger.reason import MAX_MS, MIN_MS
 from dwell.spark.fault import fault
 
 if TYPE_CHECKING:
@@ -25,7 +24,8 @@ def waits(operations: DataFrame) -> DataFrame:
         "op_id",
         "tag",
         "submitted_ms",
-        f"if(fault is null, submitted_ms + least(delay_ms, {MAX_MS - MIN_MS}), null) as deadline_ms",
+        # Of a faulty row it may leave 64 bits, and Spark may look at it before the fault.
+        "if(fault is null, try_add(submitted_ms, delay_ms), null) as deadline_ms",
         f"if(fault is null, needs, array({nobody})) as needs",
         f"struct(delay_ms, {several} as needs, {single} as level, quorum, volume, fault) as row",
         "extra",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import final
 
-from dwell.timer.task_list import TimerTaskList
+from dwell.timer.bucket import TimerTaskList
 
 
 @final
 class DelayQueue:
-    """A heap of buckets, each in it at most once. Waiting is the driver's business; here time is an argument."""
+    """A heap of buckets, each in it at most once. It does not wait: time is an argument."""
 
     __slots__ = ("heap",)
 

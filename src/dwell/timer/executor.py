@@ -1,4 +1,4 @@
-"""Where due tasks run: a thread of the timer's own, the thread that advances the clock, or the caller's executor."""
+"""Where due tasks run: a thread of the timer's own, the thread that turns the wheels, or the caller's executor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar, final
+
+from dwell.errors import ErrorHandler, report
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,35 +28,43 @@ class InlineExecutor(Executor):
 
 
 @final
-class Worker:
-    """One daemon thread, started by the first batch. Takes a whole batch of due tasks at a time: one hand-over each."""
+class TaskThread:
+    """One daemon thread, started when the first task is due. It takes all that is due at a time: one hand-over each.
+
+    The thread takes the tasks itself, so it finds a task that the timer accepted even if the timer is closed before the
+    thread that added the task has called `wake()`.
+    """
 
     def __init__(
-        self, name: str, run: Callable[[list[Any]], None], report: Callable[[BaseException, object], None]
+        self, name: str, take: Callable[[], list[Any]], run: Callable[[list[Any]], None], on_error: ErrorHandler
     ) -> None:
+        self._take = take
         self._run = run
-        self._report = report
-        self._batches: SimpleQueue[list[Any] | None] = SimpleQueue()
+        self._on_error = on_error
+        # True: there is work; False: end when there is none.
+        self._calls: SimpleQueue[bool] = SimpleQueue()
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._start = threading.Lock()
 
-    def put(self, batch: list[Any]) -> None:
-        self._batches.put(batch)
+    def wake(self) -> None:
+        """Say that tasks are due."""
+        self._calls.put(True)
         if self._thread.ident is None:
             with self._start:
                 if self._thread.ident is None:
                     self._thread.start()
 
     def close(self) -> None:
-        """Let what was handed over finish, then end the thread. From inside a task: end after it, without waiting."""
-        self._batches.put(None)
+        """Let all that it was woken for run, then end the thread. From inside a task: end after it, without waiting."""
+        self._calls.put(False)
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _loop(self) -> None:
-        while (batch := self._batches.get()) is not None:
-            while batch:
-                try:
-                    self._run(batch)
-                except BaseException as error:  # a task's SystemExit must not end the thread that others rely on
-                    self._report(error, self)
+        while self._calls.get():
+            while batch := self._take():
+                while batch:
+                    try:
+                        self._run(batch)
+                    except BaseException as error:  # a task's SystemExit must not end the thread that others rely on
+                        report(self._on_error, error, self)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import SupportsIndex
 
 from dwell.errors import InvalidArgument
-from dwell.timer.delay import at_least, milliseconds
-
-if TYPE_CHECKING:
-    from dwell.timer.task_list import TimerTaskEntry
+from dwell.number import at_least, later, whole_number
+from dwell.timer.bucket import LOCK, TimerTaskEntry
 
 
 class TimerTask:
@@ -19,14 +17,15 @@ class TimerTask:
     already waits moves it. Any thread may call any method.
     """
 
-    __slots__ = ("_callback", "_cancelled", "_entry", "delay_ms")
+    __slots__ = ("_callback", "_cancelled", "_delay_ms", "_entry")
 
     def __init__(self, delay_ms: SupportsIndex, callback: Callable[[], object] | None = None) -> None:
-        self.delay_ms = milliseconds("delay_ms", delay_ms)
+        self._delay_ms = whole_number("delay_ms", delay_ms)
         if callback is None and type(self).run in (TimerTask.run, RecurringTask.run):
             raise InvalidArgument("a TimerTask needs a callback or a subclass that overrides run()")
         self._callback = callback
         self._cancelled = False
+        # Where it waits; None if it does not.
         self._entry: TimerTaskEntry | None = None
 
     def run(self) -> None:
@@ -35,9 +34,17 @@ class TimerTask:
 
     def cancel(self) -> bool:
         """Take the task out of its timer in O(1). True if it was waiting; a run already handed over is not stopped."""
-        self._cancelled = True
-        entry = self._entry
-        return entry is not None and entry.cancel()
+        with LOCK:
+            self._cancelled = True
+            if self._entry is None or self._entry.wheels is None:
+                return False
+            self._entry.wheels._cancel(self._entry)
+            return True
+
+    @property
+    def delay_ms(self) -> int:
+        """How long the task waits from the moment it is added; `timer.reschedule` changes it."""
+        return self._delay_ms
 
     @property
     def is_cancelled(self) -> bool:
@@ -47,14 +54,13 @@ class TimerTask:
     @property
     def is_pending(self) -> bool:
         """Whether the task waits in a timer now."""
-        entry = self._entry
-        return entry is not None and entry.task_list is not None
+        return self._entry is not None
 
     @property
     def deadline_ms(self) -> int | None:
         """The moment a waiting task is due, on its timer's clock; None when it does not wait."""
         entry = self._entry
-        return entry.deadline_ms if entry is not None and entry.task_list is not None else None
+        return None if entry is None else entry.deadline_ms
 
     def __repr__(self) -> str:
         state = "pending" if self.is_pending else "cancelled" if self._cancelled else "idle"
@@ -68,7 +74,7 @@ class RecurringTask(TimerTask):
     from the moment it starts to run; periods that passed meanwhile are skipped, not made up for.
     """
 
-    __slots__ = ("_due_ms", "period_ms")
+    __slots__ = ("_due_ms", "_period_ms")
 
     def __init__(
         self,
@@ -77,10 +83,15 @@ class RecurringTask(TimerTask):
         *,
         delay_ms: SupportsIndex | None = None,
     ) -> None:
-        self.period_ms = at_least("period_ms", period_ms, 1)
-        super().__init__(self.period_ms if delay_ms is None else delay_ms, callback)
+        self._period_ms = at_least("period_ms", period_ms, 1)
+        super().__init__(self._period_ms if delay_ms is None else delay_ms, callback)
         self._due_ms = 0
 
+    @property
+    def period_ms(self) -> int:
+        """The time from one run to the next."""
+        return self._period_ms
+
     def _next_deadline_ms(self, now_ms: int) -> int:
-        behind = max(0, now_ms - self._due_ms)
-        return self._due_ms + (behind // self.period_ms + 1) * self.period_ms
+        behind_ms = max(0, now_ms - self._due_ms)
+        return later(self._due_ms, (behind_ms // self._period_ms + 1) * self._period_ms)

@@ -31,10 +31,10 @@ clock at 6:
     level 3, tick 9    [0,8]   [9,17]  [18,26]
 
 The task due at 23 comes down at 18, from [18,26] to [21,23] of level 2, then at 21 to [23,23] of level 1, and runs at
-23. A task moves down once a level at the most: O(levels), and most tasks are cancelled long before.
+23. A task moves down once per level at most: O(levels), and most tasks are cancelled long before.
 
 **The delay queue.** Nobody turns the wheel tick by tick: each bucket that holds tasks is put into a queue ordered by
-expiration (buckets, not tasks: there are `wheel_size` a level at the most), and the clock jumps from one expiration
+expiration (buckets, not tasks: there are at most `wheel_size` per level), and the clock jumps from one expiration
 to the next. An empty hour costs nothing. The clock of the wheel moves only when a bucket expires, so after an idle
 hour a task due in 5 ms may land in a far bucket that has already expired: the next advance takes it out and cascades
 it down, on time.
@@ -48,20 +48,22 @@ from __future__ import annotations
 
 from typing import final
 
+from dwell.timer.bucket import TimerTaskEntry, TimerTaskList
 from dwell.timer.delay_queue import DelayQueue
-from dwell.timer.task_list import TaskCounter, TimerTaskEntry, TimerTaskList
+
+# Buckets per level. More would cost memory for nothing: with 20 per level, 15 levels reach 64 bits.
+LARGEST_WHEEL = 2**20
 
 
 @final
 class TimingWheel:
     """One level of the hierarchy, and through `overflow_wheel` all the levels above it.
 
-    Arithmetic only: it knows no clock and no thread, and is driven with integers. The caller holds the counter's lock.
+    Arithmetic only: it knows no clock and no thread, and is driven with integers. In a timer the caller holds its lock.
     """
 
     __slots__ = (
         "buckets",
-        "counter",
         "current_ms",
         "interval_ms",
         "overflow_wheel",
@@ -70,14 +72,13 @@ class TimingWheel:
         "wheel_size",
     )
 
-    def __init__(self, tick_ms: int, wheel_size: int, start_ms: int, counter: TaskCounter, queue: DelayQueue) -> None:
+    def __init__(self, tick_ms: int, wheel_size: int, start_ms: int, queue: DelayQueue) -> None:
         self.tick_ms = tick_ms
         self.wheel_size = wheel_size
         self.interval_ms = tick_ms * wheel_size
         self.current_ms = start_ms - start_ms % tick_ms
-        self.counter = counter
         self.queue = queue
-        self.buckets = [TimerTaskList(counter) for _ in range(wheel_size)]
+        self.buckets = [TimerTaskList() for _ in range(wheel_size)]
         self.overflow_wheel: TimingWheel | None = None
 
     def add(self, entry: TimerTaskEntry) -> bool:
@@ -103,7 +104,5 @@ class TimingWheel:
 
     def _overflow(self) -> TimingWheel:
         if self.overflow_wheel is None:
-            self.overflow_wheel = TimingWheel(
-                self.interval_ms, self.wheel_size, self.current_ms, self.counter, self.queue
-            )
+            self.overflow_wheel = TimingWheel(self.interval_ms, self.wheel_size, self.current_ms, self.queue)
         return self.overflow_wheel

@@ -26,7 +26,7 @@ _OPS = pa.schema(
         ("ms", pa.int64()),
         ("delay_ms", pa.int64()),
         ("needs", _NEEDS),
-        ("quorum", pa.int32()),
+        ("quorum", pa.int64()),
         ("volume", pa.int64()),
         ("note", pa.string()),
     ]
@@ -76,7 +76,7 @@ class Feed:
         needs = "array<struct<key: string, level: bigint>>"
         ops = stream(
             "operations",
-            f"op_id string, ms bigint, delay_ms bigint, needs {needs}, quorum int, volume bigint, note string",
+            f"op_id string, ms bigint, delay_ms bigint, needs {needs}, quorum bigint, volume bigint, note string",
         )
         events = stream("events", "key string, ms bigint, level bigint")
         return (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.spark.histories import column_history
 from tests.spark.stream.feed import END_MS, Feed
-from tests.spark.stream.test_shards import arrivals, history, split, time_of
+from tests.spark.stream.test_shards import arrivals, split, time_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ def long_history(seed: int, size: int) -> tuple[list[Wait], list[Event]]:
     waits: list[Wait] = []
     events: list[Event] = []
     for number in range(size):
-        some_waits, some_events = history(rng, 12)
+        some_waits, some_events = column_history(rng, 12)
         waits += [wait._replace(op_id=wait.op_id and f"{number}-{wait.op_id}") for wait in some_waits]
         events += some_events
     # Those at the ends of time would leave no time for an end of the stream.

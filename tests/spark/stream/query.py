@@ -43,8 +43,8 @@ def wait_for(query: StreamingQuery, holds: Callable[[Figures], bool]) -> Figures
     while time.monotonic() < until:
         assert query.isActive, query.exception()
         for progress in query.recentProgress:
-            figures = Figures.of(progress)
-            if figures is not None and holds(figures):
-                return figures
+            for figures in Figures.of(progress):
+                if holds(figures):
+                    return figures
         time.sleep(0.1)
     raise AssertionError(f"not in time: {query.lastProgress}")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from dwell.contract.order import content
 from dwell.ledger import Event, Need, Outcome, Wait
-from dwell.ledger.check import content, fault, is_usable_event
+from dwell.ledger.admission import fault, is_usable_event
 from dwell.spark.stream import keys, operations
 from dwell.spark.stream.clock import EVENTS, OPERATIONS, START, Beat
 from dwell.spark.stream.keys import KeyRows
@@ -161,8 +162,8 @@ class Shards:
         usable = [event for event in events if is_usable_event(event)]
         beat = Beat(now_ms=now_ms)
         times = [wait.submitted_at_ms for wait in sound if wait.submitted_at_ms is not None]
-        beat.saw(OPERATIONS, len(waits), max(times, default=None))
-        beat.saw(EVENTS, len(events), max((event.at_ms for event in usable if event.at_ms is not None), default=None))
+        beat.saw(OPERATIONS, len(sound), max(times, default=None))
+        beat.saw(EVENTS, len(usable), max((event.at_ms for event in usable if event.at_ms is not None), default=None))
         heard = self._cut([{"key": e.key, "at": e.at_ms, "level": e.level} for e in usable], "key", EVENT)
         asked = self._cut([need for wait in sound for need in needs(wait)], "key", NEED)
         own = self._cut([operation(wait) for wait in waits], "op_id", OPS)

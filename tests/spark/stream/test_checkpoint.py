@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -17,9 +19,9 @@ from dwell.ledger import Event, Need, Wait, replay
 from dwell.spark import pending, settle
 from dwell.spark.stream import journal
 from dwell.spark.stream.plan import PROVIDER, ROCKSDB
-from tests.spark.stream.feed import Feed, outcomes
+from tests.spark.stream.feed import END_MS, Feed, outcomes
 from tests.spark.stream.long_history import long_history
-from tests.spark.stream.query import OPTIONS, finish, start
+from tests.spark.stream.query import OPTIONS, finish, start, wait_for
 from tests.spark.stream.test_shards import arrivals, split
 
 if TYPE_CHECKING:
@@ -39,13 +41,12 @@ def test_options_change_safely_or_are_refused_before_any_harm(streams: SparkSess
     feed.add(*split(rows[len(rows) // 2 :]))
     with pytest.raises(StreamingQueryException, match="shards is 5, but the checkpoint was started with 3"):
         finish(start(streams, feed, tmp_path, replace(OPTIONS, shards=5)))
-    with pytest.raises(StreamingQueryException, match=r"\[2\] sources in the checkpoint .* now there are \[3\]"):
-        finish(start(streams, feed, tmp_path, replace(OPTIONS, idle_after=timedelta(seconds=1))))
     safe = replace(
         OPTIONS,
         lateness=timedelta(milliseconds=40),
         remember=timedelta(days=2),
         forget_keys_after=timedelta(days=1),
+        idle_after=timedelta(days=30_000),
     )
     feed.end()
     finish(start(streams, feed, tmp_path, safe))
@@ -71,7 +72,7 @@ def test_columns_that_pass_through_are_known_by_name_and_time_zones_do_not_matte
         feed.add([wait, wait], heard)
         operations, events = feed.read(spark)
         operations = operations.withColumns(
-            {"ms": F.col("submitted_at"), "other": F.lit("other"), "new": F.concat("note", F.lit("!"))}
+            {"ms": F.col("submitted_at"), "other": F.lit("other"), "new": F.lit("never null")}
         )
         writer = settle(operations.select(*own, *extras), events, options=OPTIONS).writeStream.foreachBatch(
             lambda batch, number: batch.write.mode("overwrite").parquet(str(tmp_path / f"out/batch={number}"))
@@ -87,18 +88,62 @@ def test_columns_that_pass_through_are_known_by_name_and_time_zones_do_not_matte
         pending(spark, checkpoint)
 
 
-@pytest.mark.slow
-def test_the_heartbeat_cannot_be_left_out_later(streams: SparkSession, tmp_path: Path) -> None:
+def test_a_backlog_without_idle_time_then_a_live_stream_and_back(streams: SparkSession, tmp_path: Path) -> None:
+    now_ms = int(time.time() * 1000)
     feed = Feed(tmp_path / "in")
-    feed.add([Wait("one", [Need("k")], 10, 0)], [Event("k", 5)])
-    beating = replace(OPTIONS, idle_after=timedelta(days=1))
-    finish(start(streams, feed, tmp_path, beating))
-    feed.end()
-    with pytest.raises(StreamingQueryException, match=r"\[3\] sources in the checkpoint .* now there are \[2\]"):
-        finish(start(streams, feed, tmp_path))
-    finish(start(streams, feed, tmp_path, replace(beating, idle_after=timedelta(days=2))))
+    feed.add([Wait("one", [Need("k")], 10, 0), Wait("two", [Need("k")], 1_000, now_ms)], [Event("k", 5)])
+    finish(start(streams, feed, tmp_path))
+    live = start(streams, feed, tmp_path, replace(OPTIONS, idle_after=timedelta(seconds=2)), every="1 second")
+    try:
+        wait_for(live, lambda figures: figures.pending == 0)
+    finally:
+        live.stop()
+    later_ms = now_ms + 3_600_000
+    feed.add([Wait("three", [Need("k")], 10, later_ms)], [Event("k", later_ms + 5)])
+    feed.add([Wait("end", [Need("k")], 10, 2 * later_ms)], [Event("end", 2 * later_ms)])
+    finish(start(streams, feed, tmp_path))
     said = {one.op_id: one.outcome for one in outcomes(streams.read.parquet(str(tmp_path / "outcomes")))}
-    assert said == {"one": "completed"}
+    assert said == {"one": "completed", "two": "expired", "three": "completed"}
+
+
+def test_a_column_that_passes_through_with_another_type_is_refused_and_harms_nothing(
+    streams: SparkSession, tmp_path: Path
+) -> None:
+    feed = Feed(tmp_path / "in")
+    waits = [Wait(f"op{i}", [Need(f"k{i}")], 10_000, i) for i in range(5)]
+
+    def run(note: str | None) -> None:
+        operations, events = feed.read(streams)
+        operations = operations.drop("note") if note is None else operations.withColumn("note", F.expr(note))
+        writer = settle(operations, events, options=OPTIONS).writeStream.foreachBatch(
+            lambda batch, number: batch.write.mode("overwrite").json(str(tmp_path / f"out/batch={number}"))
+        )
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+
+    def committed() -> int:
+        return len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*")))
+
+    feed.add(waits[:2], [Event("x", 1)])
+    run("note")
+    for wait in waits[2:]:
+        feed.add([wait], [Event("x", wait.submitted_at_ms)])
+    before = committed()
+    found = "operations has a column 'note' of type array<int>, but in the checkpoint it is of type string"
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException, match=re.escape(found)):
+            run("array(1)")
+        assert committed() == before
+    feed.end()
+    run("note")
+    rows = streams.read.json(str(tmp_path / "out/*")).select("op_id", "outcome", "note").collect()
+    assert sorted(map(tuple, rows)) == [(f"op{i}", "expired", f"about op{i}") for i in range(5)]
+    # All such columns may go.
+    feed.add([Wait("last", [Need("k")], 0, 2 * END_MS)], [Event("x", 2 * END_MS)])
+    run(None)
+    rows = streams.read.json(str(tmp_path / "out/*")).select("op_id", "outcome").collect()
+    assert ("end", "expired") in map(tuple, rows)
 
 
 @pytest.mark.slow

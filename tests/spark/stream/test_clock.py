@@ -106,3 +106,21 @@ def test_a_slow_query_that_was_down_knows_it() -> None:
 def test_without_idle_after_only_rows_count() -> None:
     quiet = [beat(10**9 + now) for now in range(0, 1000, 10)]
     assert set(watermarks(beat(0, operations=50, events=50), *quiet, idle_after_ms=None)) == {40}
+
+
+def test_a_live_stream_after_a_backlog_meets_its_rows_before_silence_counts() -> None:
+    clock = Clock()
+    # Settled once a day, where silence does not count.
+    for day in range(3):
+        clock.advance(beat(day * 86_400_000, operations=50, events=50), lateness_ms=10, idle_after_ms=None)
+    start_ms = 10 * 86_400_000
+    live = [
+        beat(start_ms, events=70),
+        beat(start_ms + 50, operations=80),
+        beat(start_ms + 99, operations=90, events=90),
+    ]
+    said = []
+    for one in live:
+        clock.advance(one, lateness_ms=10, idle_after_ms=100)
+        said.append(clock.watermark_ms)
+    assert said == [40, 60, 80]

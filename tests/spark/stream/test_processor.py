@@ -13,12 +13,13 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from dwell.errors import InvalidArgument
 from dwell.ledger import Event, Need, Wait, replay
-from dwell.ledger.check import fault, is_usable_event
+from dwell.ledger.admission import fault, is_usable_event
 from dwell.spark.stream.pack import OP_COLUMNS, pack_beats, pack_events, pack_operations
 from dwell.spark.stream.processor import KeyProcessor, OperationProcessor
 from dwell.spark.stream.table import load
+from tests.spark.histories import column_history
 from tests.spark.stream.shards import OPS, number, operation, sorted_needs
-from tests.spark.stream.test_shards import FAR_MS, arrivals, history, split, terms
+from tests.spark.stream.test_shards import FAR_MS, arrivals, split, terms
 
 
 def packed(waits: list[Wait], events: list[Event]) -> list[Row]:
@@ -66,11 +67,28 @@ def test_rows_in_at_one_end_outcomes_out_at_the_other() -> None:
     assert [row.pending for row in news] == [1]
 
 
+def test_rows_that_say_nothing_of_time_do_not_break_a_silence() -> None:
+    one = terms(shards=1)
+    keys, operations = TwsTester(KeyProcessor(one)), TwsTester(OperationProcessor(one, OPS))
+
+    def batch(now_ms: int, waits: list[Wait], events: list[Event]) -> list[tuple[Any, ...]]:
+        (beat,) = pack_beats(1)([pa.RecordBatch.from_pydict({"now": [now_ms]})])
+        given = [Row(**row) for row in beat.to_pylist()] + packed(waits, events)
+        return outcomes(operations.test(0, keys.test(0, given)))
+
+    said = batch(100, [Wait("a", [Need("k")], 5, 100)], [Event("x", 100)])
+    useless = [Event(None, 101), Event("k", None), Event("k", 2**53)]
+    for now_ms in range(101, 130):
+        said += batch(now_ms, [Wait("bad", [Need("k")], -1, 101)], useless)
+    # Quiet since 100 for the 10 ms of the terms: by 116 the watermark has passed the deadline.
+    assert said == [("bad", "rejected", None), ("a", "expired", 105)]
+
+
 @pytest.mark.usefixtures("folding")
 def test_what_lies_in_state_comes_back_as_it_was() -> None:
     for seed in range(10):
         rng = Random(seed)
-        waits, events = history(rng, 12)
+        waits, events = column_history(rng, 12)
         one = terms(5, shards=1, remember_ms=10**15)
         keys, operations = TwsTester(KeyProcessor(one)), TwsTester(OperationProcessor(one, OPS))
         rows, batches = arrivals(rng, waits, events, 5), list[list[Row]]()

@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from dwell.errors import InvalidArgument
 from dwell.ledger import Event, Need, Wait, replay
-from dwell.spark import SettleOptions, export_figures, pending, print_figures, settle
+from dwell.spark import Figures, FiguresListener, SettleOptions, export_figures, pending, print_figures, settle
+from dwell.spark.stream.plan import PROVIDER
 from tests.spark.stream.feed import END_MS, Feed, outcomes
 from tests.spark.stream.long_history import long_history
 from tests.spark.stream.query import OPTIONS, finish, start, wait_for
@@ -45,7 +46,7 @@ def test_a_history_cut_into_batches_and_restarted_settles_as_replay_does(streams
         feed.end()
         query = finish(start(streams, feed, tmp_path))
         eventually(lambda: printed.getvalue().count("\n") == 5)
-        eventually(lambda: registry.get_sample_value("dwell_pending", {"query": query.id}) == 1)
+        eventually(lambda: registry.get_sample_value("dwell_pending", {"query": query.id, "settlement": "0"}) == 1)
     finally:
         for listener in listeners:
             streams.streams.removeListener(listener)
@@ -59,8 +60,9 @@ def test_a_history_cut_into_batches_and_restarted_settles_as_replay_does(streams
     assert int(last["watermark_ms"]) == END_MS - 5
     assert int(last["state_bytes"]) > 0
     kinds = Counter(one.outcome for one in expected.elements())
+    labels = {"query": query.id, "settlement": "0"}
     for kind in ("completed", "expired", "rejected"):
-        assert registry.get_sample_value(f"dwell_{kind}_total", {"query": query.id}) == kinds[kind] > 0
+        assert registry.get_sample_value(f"dwell_{kind}_total", labels) == kinds[kind] > 0
 
 
 def eventually(holds: Callable[[], bool]) -> None:
@@ -117,10 +119,41 @@ def test_a_table_beside_a_stream_is_refused(streams: SparkSession, tmp_path: Pat
         settle(streams.createDataFrame([], operations.schema), events)
 
 
-def test_without_rocksdb_the_setting_is_named(streams: SparkSession, tmp_path: Path) -> None:
+def test_two_settlements_in_one_query_each_have_their_figures(streams: SparkSession, tmp_path: Path) -> None:
+    feeds = [Feed(tmp_path / name) for name in ("one", "two")]
+    feeds[0].add([Wait("a", [Need("k")], 10, 0), Wait("b", [Need("k")], 20, 0)], [Event("k", 15)])
+    feeds[1].add([Wait("c", [Need("k")], 10, 0)], [Event("l", 15)])
+    for feed in feeds:
+        feed.end()
+    heard: list[Figures] = []
+    listener = FiguresListener(heard.append)
+    streams.streams.addListener(listener)
+    try:
+        one, two = (settle(*feed.read(streams), options=OPTIONS) for feed in feeds)
+        writer = one.union(two).writeStream.format("parquet").option("path", str(tmp_path / "outcomes"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        finish(writer.trigger(availableNow=True).start())
+        eventually(lambda: sum(figures.completed + figures.expired for figures in heard) == 3)
+    finally:
+        streams.streams.removeListener(listener)
+    said = {one.op_id: one.outcome for one in outcomes(streams.read.parquet(str(tmp_path / "outcomes")))}
+    assert said == {"a": "expired", "b": "completed", "c": "expired"}
+    decided = Counter[tuple[int, str]]()
+    for figures in heard:
+        decided.update({(figures.settlement, kind): getattr(figures, kind) for kind in ("completed", "expired")})
+    assert +decided == {(0, "expired"): 1, (0, "completed"): 1, (1, "expired"): 1}
+
+
+def test_only_a_state_store_known_not_to_do_is_refused(streams: SparkSession, tmp_path: Path) -> None:
     session = streams.newSession()
-    with pytest.raises(InvalidArgument, match="providerClass"):
-        settle(*Feed(tmp_path / "in").read(session))
+    feed = Feed(tmp_path / "in")
+    with pytest.raises(InvalidArgument, match=r"streams need a RocksDB state store: set .*providerClass"):
+        settle(*feed.read(session))
+    session.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    with pytest.raises(InvalidArgument, match="streams need a RocksDB state store"):
+        settle(*feed.read(session))
+    session.conf.set(PROVIDER, "com.example.streaming.state.RocksDBStateStoreProvider")
+    assert settle(*feed.read(session)).isStreaming
 
 
 def test_a_column_in_the_way_of_late_events_is_named(streams: SparkSession, tmp_path: Path) -> None:

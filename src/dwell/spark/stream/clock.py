@@ -8,6 +8,9 @@ without talking to each other. In each micro-batch:
 
 A source (operations, events) holds the watermark at its greatest time so far less the lateness; the slower source
 counts. A source that has been quiet for `idle_after` holds it at the wall clock less `idle_after`, whichever is later.
+Rows that say nothing of time (rejected operations, events without key or time) do not break a silence: a sender of
+nothing else would hold up the deadlines of all others for ever.
+
 Quiet means quiet while the query was looking: where it was down, the count starts anew, so that a restart meets its
 backlog as rows, not as silence. It was down if two beats of the wall clock are further apart than `idle_after`, and
 than slow micro-batches explain: more than `SLOWER` times as far as any two within the last `idle_after` before them.
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dwell.ledger.reason import MIN_MS
+from dwell.contract.time_range import MIN_MS
 
 # Before all times: nothing is late and nothing is decided.
 START = MIN_MS - 1
@@ -31,7 +34,7 @@ SOURCES = (OPERATIONS, EVENTS)
 
 @dataclass(slots=True, kw_only=True)
 class Beat:
-    """What one micro-batch says about time."""
+    """What one micro-batch says about time. `rows` counts usable ones only."""
 
     now_ms: int | None = None
     rows: list[int] = field(default_factory=lambda: [0, 0])

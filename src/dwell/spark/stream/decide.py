@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dwell.ledger.reason import Reason
-from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
+from dwell.contract.columns import COMPLETED, EXPIRED, REJECTED
+from dwell.contract.reason import Reason
 from dwell.spark.stream.meet import distinct, repeated, unrepeated
 from dwell.spark.stream.table import KNOWN, MET, Ints, Mask, among, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
@@ -197,22 +197,23 @@ def _done_by_volume(ops: pa.RecordBatch, row: Ints, met: pa.RecordBatch, done: I
             strict=True,
         )
     )
-    at_row, levels, last_rose, instant = -1, dict[int, int](), dict[int, int](), 0
+    at_row, levels, last_rose, total = -1, dict[int, int](), dict[int, int](), 0
     for entry, (number, at, no, level, rose) in enumerate(rises):
         if number != at_row:
-            at_row, levels, last_rose = number, {}, {}
+            at_row, levels, last_rose, total = number, {}, {}, 0
             bases = ops.column("needs")[number].as_py()
             wanted = ops.column("volume")[number].as_py()
         if done[number] != NEVER:
             continue
-        if level > levels.get(no, level - 1):
+        before = levels.get(no, bases[no]["level"])
+        if level > before:
+            total += level - before
             levels[no], last_rose[no] = level, rose
-        instant = at
         following = rises[entry + 1] if entry + 1 < len(rises) else None
         if following is not None and following[:2] == (number, at):
             continue
-        if sum(level - bases[no]["level"] for no, level in levels.items()) >= wanted:
-            done[number] = instant
+        if total >= wanted:
+            done[number] = at
             by[number] = min(last_rose, key=lambda no: (-last_rose[no], no))
 
 

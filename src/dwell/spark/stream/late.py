@@ -7,21 +7,21 @@ remembered.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dwell.ledger.value import PENDING
+from dwell.contract.columns import PENDING
+from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Operations, decide, rows_of
 from dwell.spark.stream.meet import Keys, met_times, unrepeated
-from dwell.spark.stream.table import KNOWN, MET, among, empty, joined, present, where
+from dwell.spark.stream.table import KNOWN, MET, Ints, among, empty, flags, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER, Timeline
 
 if TYPE_CHECKING:
     from dwell.spark.stream.decide import Decisions
-    from dwell.spark.stream.table import Ints
 
 # A late event, and the need it would have met (or met earlier) at `met`, if any.
 LATE = pa.schema(
@@ -63,34 +63,77 @@ def concerned(known: Keys, needs: pa.RecordBatch, events: pa.RecordBatch, late: 
     needs = where(needs, among(needs.column("key"), keys))
     events = where(events, among(events.column("key"), keys))
     line = Timeline(where(known.keys, among(known.keys.column("key"), keys)), events)
-    waiting: dict[str, list[dict[str, Any]]] = {}
-    for need, met in zip(needs.to_pylist(), met_times(line, needs).tolist(), strict=True):
-        # A volume may always have more.
-        waiting.setdefault(need["key"], []).append({**need, "met": NEVER if need["volume"] else met})
-    rows = []
-    for event in late.to_pylist():
-        rows.append(event)
-        rows += [
-            {
-                **event,
-                "hash": need["hash"],
-                "tag": need["tag"],
-                "no": need["no"],
-                "met": max(event["at"], need["submitted"]),
-            }
-            for need in waiting.get(event["key"], [])
-            if _would_meet(event, need)
-        ]
-    return pa.RecordBatch.from_pylist(rows, LATE)
+    event, need = _would_meet(needs, met_times(line, needs), late)
+    heard, asked = late.select(["key", "at", "level"]), needs.take(pa.array(need))
+    met = np.maximum(ints(late, "at")[event], ints(asked, "submitted"))
+    paired = [*heard.take(pa.array(event)).columns, *(asked.column(name) for name in ("hash", "tag", "no"))]
+    alone = [*heard.columns, *(pa.nulls(late.num_rows, field.type) for field in list(LATE)[3:])]
+    return joined(
+        [
+            pa.RecordBatch.from_arrays(alone, schema=LATE),
+            pa.RecordBatch.from_arrays([*paired, pa.array(met)], schema=LATE),
+        ],
+        LATE,
+    )
 
 
-def _would_meet(event: dict[str, Any], need: dict[str, Any]) -> bool:
-    if event["at"] > need["deadline"] or max(event["at"], need["submitted"]) >= need["met"]:
-        return False
-    if need["level"] is None:
-        return bool(event["at"] >= need["submitted"])
-    # To a volume only what is above the need's level contributes.
-    return event["level"] is not None and bool(event["level"] >= need["level"] + need["volume"])
+def _would_meet(needs: pa.RecordBatch, met: Ints, late: pa.RecordBatch) -> tuple[Ints, Ints]:
+    """Pairs of a late event and a need that it would have met, or met earlier than at `met`, as row numbers of both.
+
+    A signal is met by an event from its submission on, a level by an event at that level or above. To a volume only
+    what is above the need's level contributes, and it may always have more. In each case that is a range of the key's
+    needs, sorted by submission or by level; among these `reaching` finds those that are not over or met already.
+    """
+    submitted, level, volume = ints(needs, "submitted"), ints(needs, "level"), flags(needs, "volume")
+    met = np.where(volume, NEVER, met)
+    # The last moment at which an event changes something. What was met at submission cannot be met earlier.
+    last = np.where(submitted < met, np.minimum(ints(needs, "deadline"), met - 1), START)
+    names = late.column("key").dictionary_encode()
+    code = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    found = pc.index_in(needs.column("key"), value_set=names.dictionary)
+    code_of_need = found.to_numpy(zero_copy_only=False).astype(np.int64)
+    at, leveled = ints(late, "at"), present(late, "level")
+    signal, pairs = ~present(needs, "level"), list[tuple[Ints, Ints]]()
+    for which, of_need, of_event, heard, at_least in (
+        (signal, submitted, at, np.ones(late.num_rows, np.bool_), True),
+        (~signal & ~volume, level, ints(late, "level"), leveled, True),
+        (volume, level, ints(late, "level"), leveled, False),
+    ):
+        rows, asked = np.flatnonzero(which), np.flatnonzero(heard)
+        rows = rows[np.lexsort((of_need[rows], code_of_need[rows]))]
+        values = np.unique(of_need[rows])
+        width = len(values) + 1
+        place = code_of_need[rows] * width + np.searchsorted(values, of_need[rows])
+        start = np.searchsorted(place, code[asked] * width)
+        # Up to the event's own time or level; of a volume, below it.
+        rank = np.searchsorted(values, of_event[asked], "right" if at_least else "left")
+        stop = np.searchsorted(place, code[asked] * width + rank)
+        event, need = reaching(last[rows], at[asked], start, stop)
+        pairs.append((asked[event], rows[need]))
+    return np.concatenate([event for event, _ in pairs]), np.concatenate([need for _, need in pairs])
+
+
+def reaching(ends: Ints, at: Ints, start: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Pairs of a question and a row between its `start` and `stop` whose end is at `at` or later.
+
+    A binary tree over the rows has the greatest end below each node. All questions go down from the root at once, each
+    only to where it finds something: O((questions + pairs) * log(rows)), however long the ranges are.
+    """
+    levels = [ends]
+    while len(levels[-1]) > 1:
+        pairs = np.append(levels[-1], START - 1)[: len(levels[-1]) + len(levels[-1]) % 2]
+        levels.append(np.maximum(pairs[::2], pairs[1::2]))
+    question = np.flatnonzero(start < stop)
+    node = np.zeros(len(question), np.int64)
+    for height in range(len(levels) - 1, -1, -1):
+        if height < len(levels) - 1:
+            question, node = np.repeat(question, 2), np.repeat(2 * node, 2)
+            node[1::2] += 1
+        first = node << height
+        found = (first < stop[question]) & (first + (1 << height) > start[question]) & (node < len(levels[height]))
+        found[found] = levels[height][node[found]] >= at[question[found]]
+        question, node = question[found], node[found]
+    return question, node
 
 
 def changed(all_: Operations, late: pa.RecordBatch, until: int) -> pa.RecordBatch:

@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dwell.ledger.reason import MAX_MS, Reason
-from dwell.ledger.value import REJECTED
+from dwell.contract.columns import REJECTED
+from dwell.contract.reason import Reason
+from dwell.contract.time_range import MAX_MS
 from dwell.spark.stream.clock import START
 from dwell.spark.stream.decide import Decisions, Operations, alike, deadlines, decide, fold, rows_of, stirred
 from dwell.spark.stream.journal import Journal, Times, opened
 from dwell.spark.stream.late import LATE, SHOWN, changed
 from dwell.spark.stream.meet import distinct
+from dwell.spark.stream.passing import column_types
 from dwell.spark.stream.store import Layout
 from dwell.spark.stream.table import KNOWN, MET, among, cells, empty, ints, joined, present, where
 from dwell.spark.stream.timeline import NEVER
@@ -50,8 +52,12 @@ class OperationNews(NamedTuple):
 
 
 def step(store: Store, terms: Terms, schema: pa.Schema, rows: OperationRows) -> OperationNews:
-    header = opened(store.header(), terms.shards, {"watermark": START, "pending": 0, "put_off": 0})
+    header = opened(store.header(), terms.shards, {"watermark": START, "pending": 0, "put_off": 0, "columns": {}})
     since, until = header["watermark"], rows.until
+    if "columns" not in header:
+        # Written before types were on record. What is there must be readable, or nothing may be added.
+        OperationJournal(store, terms, until).read_all()
+    header["columns"] = column_types(header.get("columns", {}), schema)
     header["watermark"] = until
     ops, met, late = joined(rows.ops, schema), joined(rows.met, MET), joined(rows.late, LATE)
     outcomes, shown = empty(outcome_schema(schema)), empty(SHOWN)

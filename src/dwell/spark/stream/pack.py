@@ -89,7 +89,7 @@ def _operations(rows: pa.RecordBatch, shards: int) -> dict[str, Any]:
     names = [name for name in rows.schema.names if name != "key_hashes"]
     key_hashes = _flat(sound, "key_hashes")
     return {
-        "op_rows": rows.num_rows,
+        "op_rows": sound.num_rows,
         "op_latest": pc.max(sound.column("submitted")).as_py(),
         "ops": _shares(rows.select(names), ints(rows, "hash"), shards),
         "needs": _shares(_needs(sound, cells(key_hashes, shards)), key_hashes, shards),
@@ -136,7 +136,7 @@ def _events(rows: pa.RecordBatch, shards: int) -> dict[str, Any]:
         [usable.column("key"), cell, usable.column("at"), usable.column("level")], schema=EVENT
     )
     return {
-        "event_rows": rows.num_rows,
+        "event_rows": usable.num_rows,
         "event_latest": pc.max(usable.column("at")).as_py(),
         "aside": [rows.num_rows - usable.num_rows] + [0] * (shards - 1),
         "events": _shares(heard, hashes, shards),

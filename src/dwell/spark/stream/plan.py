@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 
+from dwell.contract.columns import COMPLETED, EXPIRED, REJECTED
 from dwell.errors import InvalidArgument
-from dwell.ledger.value import COMPLETED, EXPIRED, REJECTED
 from dwell.spark.schema import extra_names, in_range, plain_events, plain_operations
 from dwell.spark.stream.operations import outcome_schema
 from dwell.spark.stream.pack import OP_COLUMNS, PACKED, pack_beats, pack_events, pack_operations
+from dwell.spark.stream.passing import field_names, nullable
 from dwell.spark.stream.processor import LINK, NEWS, KeyProcessor, OperationProcessor
 from dwell.spark.stream.terms import Terms
 from dwell.spark.stream.unpack import BESIDE, LATE, OUTCOME, unpack
@@ -24,9 +26,14 @@ if TYPE_CHECKING:
     from dwell.spark.options import SettleOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-# The name the figures of a micro-batch have in its progress report.
-METRICS = "dwell"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Spark's default, the one provider known to lack what `transformWithState` needs. Vendors name their RocksDB otherwise.
+HDFS_BACKED = ".HDFSBackedStateStoreProvider"
+
+# The figures of a micro-batch stand in its progress report under this and a number. A query may hold several
+# settlements, and Spark wants another name for each.
+METRICS = "dwell-"
+_NUMBERS = count(1)
 
 
 def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptions) -> DataFrame:
@@ -37,8 +44,8 @@ def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptio
                 f"{name} is a table and the other input a stream: read both as streams, or both as tables"
             )
     spark = operations.sparkSession
-    if spark.conf.get(PROVIDER, "") != ROCKSDB:
-        raise InvalidArgument(f"streams need the RocksDB state store: set {PROVIDER} to {ROCKSDB}")
+    if str(spark.conf.get(PROVIDER)).endswith(HDFS_BACKED):
+        raise InvalidArgument(f"streams need a RocksDB state store: set {PROVIDER} to {ROCKSDB}")
     if options.late_events and any(name.lower() == "late" for name in operations.columns):
         raise InvalidArgument("operations has a column 'late' that would clash with that of late events: rename it")
     terms = Terms.of(options)
@@ -46,10 +53,10 @@ def settle_stream(operations: DataFrame, events: DataFrame, options: SettleOptio
     packed = waits.mapInArrow(pack_operations(terms.shards), PACKED).union(
         _events(events).mapInArrow(pack_events(terms.shards), PACKED)
     )
-    if terms.idle_after_ms is not None:
-        packed = packed.union(_beats(spark).mapInArrow(pack_beats(terms.shards), PACKED))
+    # Also where silence does not count: a checkpoint goes on only with as many sources as it was started with.
+    packed = packed.union(_beats(spark).mapInArrow(pack_beats(terms.shards), PACKED))
     link = packed.groupBy("shard").transformWithState(KeyProcessor(terms), LINK, "append", "none")
-    kept = waits.drop("key_hashes").schema
+    kept = nullable(waits.drop("key_hashes").schema)
     schema = to_arrow_schema(kept, timezone=spark.conf.get("spark.sql.session.timeZone"))
     news = link.groupBy("shard").transformWithState(OperationProcessor(terms, schema), NEWS, "append", "none")
     rows = news.mapInArrow(unpack(outcome_schema(schema)), _row_type(kept))
@@ -69,15 +76,11 @@ def _waits(operations: DataFrame) -> DataFrame:
 
 
 def _kept_extra(judged: DataFrame, names: list[str]) -> list[Column]:
-    """`extra`, its fields known by their columns' names, not by their places, which may be others after a restart.
-
-    The names are spelt so that none is taken for another one, also where the session does not look at case.
-    """
+    """`extra`, its fields known by their columns' names, not by their places, which may be others after a restart."""
     if not names:
         return []
     places = judged.schema["extra"].dataType.names  # type: ignore[attr-defined]
-    spelt = [f"{name.encode().hex()}_{names[:nth].count(name)}" for nth, name in enumerate(names)]
-    fields = (F.col("extra")[place].alias(name) for place, name in zip(places, spelt, strict=True))
+    fields = (F.col("extra")[place].alias(name) for place, name in zip(places, field_names(names), strict=True))
     return [F.struct(*fields).alias("extra")]
 
 
@@ -89,8 +92,12 @@ def _events(events: DataFrame) -> DataFrame:
 
 
 def _beats(spark: SparkSession) -> DataFrame:
-    """A row a second, so that batches come when no input does. A batch run again has the same current time."""
-    beats = spark.readStream.format("rate").option("rowsPerSecond", 1).option("numPartitions", 1).load()
+    """A row for each micro-batch, so that there is one when no input has rows. A batch run again has the same time.
+
+    Spark's source `rate` would do so once a second, but a query that has it takes in one micro-batch and ends where
+    its trigger says that all there is shall be taken in (availableNow).
+    """
+    beats = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).option("numPartitions", 1).load()
     return beats.select(F.unix_millis(F.current_timestamp()).alias("now"))
 
 
@@ -106,13 +113,13 @@ def _row_type(ops: T.StructType) -> T.StructType:
 
 
 def _observed(rows: DataFrame) -> DataFrame:
-    """With the figures of each micro-batch, as Spark's observed metrics under METRICS."""
+    """With the figures of each micro-batch, as Spark's observed metrics under a name that begins with METRICS."""
 
     def decided(outcome: str) -> Column:
         return F.count_if((F.col("kind") == OUTCOME) & (F.col("outcome") == outcome)).alias(outcome)
 
     return rows.observe(
-        METRICS,
+        f"{METRICS}{next(_NUMBERS)}",
         *(decided(outcome) for outcome in (COMPLETED, EXPIRED, REJECTED)),
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("pending", "late", "aside")),
         F.max("watermark").alias("watermark_ms"),

@@ -108,9 +108,14 @@ def where(batch: pa.RecordBatch, mask: Mask) -> pa.RecordBatch:
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows in this schema, details of which may depend on the session's settings."""
+    """The same rows in this schema: with null in new fields of `extra`, and in the types of this session's settings."""
     if batch.schema.equals(schema):
         return batch
+    if "extra" in batch.schema.names and "extra" not in schema.names:
+        batch = batch.drop_columns(["extra"])
+    elif "extra" in schema.names and "extra" not in batch.schema.names:
+        extra = schema.field("extra")
+        batch = batch.append_column(extra, pa.nulls(batch.num_rows, extra.type))
     try:
         return batch.cast(schema)
     except (pa.ArrowInvalid, ValueError) as error:

@@ -1,0 +1,1 @@
+"""Declarations for compiled code. A `.pxd` here is all header: it becomes part of every module that cimports it."""
