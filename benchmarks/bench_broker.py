@@ -374,7 +374,7 @@ def wake(count: int = 500) -> None:
             time.sleep(0.5)
             poll = select.epoll()
             for each in (*polls, producer):
-                poll.register(each.fileno(), select.EPOLLIN)
+                poll.register(each.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
             began = time.perf_counter()
             producer.sendall(produce())
             waiting = {each.fileno() for each in polls} | {producer.fileno()}
@@ -382,8 +382,6 @@ def wake(count: int = 500) -> None:
                 ready = {number for number, _ in poll.poll(10)} & waiting
                 if producer.fileno() in ready:
                     produces.append((time.perf_counter() - began) * 1000)
-                for number in ready:
-                    poll.unregister(number)
                 waiting -= ready
             rates.append(count / (time.perf_counter() - began))
             for each in (*polls, producer):
