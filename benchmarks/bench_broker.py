@@ -39,7 +39,7 @@ from typing import Any
 from benchmarks.broker_host import Host
 from benchmarks.table import print_table
 from dwell.broker.record.record import Record, write_batch
-from dwell.broker.wire import Api, read_response, request_frame, response_frame
+from dwell.broker.wire import Api, request_frame, response_frame
 from dwell.broker.wire.message.fetch import FETCH
 from dwell.broker.wire.message.produce import PRODUCE
 
@@ -269,11 +269,12 @@ def clients(servers: str, **options: Any) -> tuple[Any, Any]:
     with contextlib.suppress(Exception):
         for future in AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(TOPIC, 1, 1)]).values():
             future.result(10)
-    producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 0, **options})
+    producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 0, "log_level": 0, **options})
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": "bench",
+            "log_level": 0,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 1000,
@@ -337,7 +338,7 @@ def one_rate(servers: str, count: int) -> tuple[float, float]:
     began = time.perf_counter()
     seen = 0
     while seen < count + 1:
-        messages = consumer.consume(10_000, 10)
+        messages = consumer.consume(min(10_000, count + 1 - seen), 10)
         if not messages:
             raise RuntimeError(f"{seen} of {count + 1} records came")
         seen += len(messages)
@@ -374,7 +375,7 @@ def wake(count: int = 500) -> None:
             time.sleep(0.5)
             poll = select.epoll()
             for each in (*polls, producer):
-                poll.register(each.fileno(), select.EPOLLIN)
+                poll.register(each.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
             began = time.perf_counter()
             producer.sendall(produce())
             waiting = {each.fileno() for each in polls} | {producer.fileno()}
@@ -382,8 +383,6 @@ def wake(count: int = 500) -> None:
                 ready = {number for number, _ in poll.poll(10)} & waiting
                 if producer.fileno() in ready:
                     produces.append((time.perf_counter() - began) * 1000)
-                for number in ready:
-                    poll.unregister(number)
                 waiting -= ready
             rates.append(count / (time.perf_counter() - began))
             for each in (*polls, producer):
@@ -408,14 +407,18 @@ def park(count: int = 10_000) -> None:
             connection.sendall(frame)
             polls.append(connection)
         one = connect(host.addresses[0])
-        one.sendall(fetch(offset=0, topic="one"))
         time.sleep(1)
         each = (host.usage()["memory_kib"] - before) * 1024 / count
-        began = time.perf_counter()
-        first.sendall(produce(topic="one"))
-        read_frame(one)
-        woken = (time.perf_counter() - began) * 1000
-        read_response(PRODUCE, 9, read_frame(first))
+        waits = []
+        for offset in range(20):
+            one.sendall(fetch(offset=offset, topic="one"))
+            time.sleep(0.05)
+            began = time.perf_counter()
+            first.sendall(produce(topic="one"))
+            read_frame(one)
+            waits.append((time.perf_counter() - began) * 1000)
+            read_frame(first)
+        woken = statistics.median(waits)
         for connection in polls:
             connection.close()
     rows: list[list[str | float | None]] = [[f"{count:,}", each, woken]]

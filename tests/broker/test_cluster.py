@@ -21,7 +21,7 @@ from dwell.broker.wire import read_response, request_frame
 from dwell.broker.wire.message.cluster import METADATA
 from dwell.broker.wire.message.fetch import FETCH
 from dwell.clock import ManualClock
-from dwell.errors import Closed, InvalidArgument
+from dwell.errors import Closed, InvalidArgument, InvalidType
 from dwell.purgatory.prometheus import PurgatoryCollector
 
 
@@ -101,6 +101,9 @@ def test_topics_are_there_when_it_has_started() -> None:
         ({"topics": {"orders": {"replication": 5}}}, "replication factor 5"),
         ({"topics": {"orders": {"configs": {"no.such": 1}}}}, "no.such"),
         ({"configs": {"min.insync.replica": 1}}, "min.insync.replicas"),
+        ({"topics": ["orders"]}, "must be a dict"),
+        ({"topics": {"orders": True}}, "number of partitions"),
+        ({"clock": 5}, "now_ms"),
         ({"racks": ["a"]}, "racks"),
         ({"ports": [1]}, "ports"),
         ({"ports": [70_000, 0, 0]}, "ports are 0 to 65,535"),
@@ -109,7 +112,7 @@ def test_topics_are_there_when_it_has_started() -> None:
     ],
 )
 def test_what_cannot_be_is_said_at_once(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises((InvalidArgument, InvalidType), match=words):
         Cluster(**{"brokers": 3} | options).start()
 
 
@@ -127,6 +130,10 @@ def test_records_without_a_client() -> None:
             cluster.wait_for_records("orders", 5, timeout_s=0.05)
         with pytest.raises(InvalidArgument, match="no topic 'none'"):
             cluster.records("none")
+        with pytest.raises(InvalidType, match="value must be bytes"):
+            cluster.produce("orders", 5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidArgument, match="timestamp_ms"):
+            cluster.produce("orders", b"x", timestamp_ms=2**70)
 
 
 def test_records_need_a_leader() -> None:

@@ -184,6 +184,35 @@ def test_a_follower_with_late_metadata_does_not_follow_the_wrong_leader(host: Ho
     assert ends(host) == [1, 1, 1]
 
 
+def test_a_topic_created_again_is_not_fetched_from_its_predecessor(host: Host) -> None:
+    Client(host).produce(records(b"old"))
+    host.brokers[0].metadata_lag_ms = 50
+    host.controller.delete_topic("orders")
+    host.controller.create_topic("orders", [(0, 1, 2)], {})
+    host.agenda.drain()
+    # The followers know of the new topic, the leader still leads the old one, in the same epoch.
+    assert host.brokers[0].partitions["orders", 0].log.end_offset == 1
+    assert [host.brokers[broker].partitions["orders", 0].log.end_offset for broker in (1, 2)] == [0, 0]
+    host.advance(50)
+    (answer,) = Client(host).produce(records(b"new"))
+    assert error(answer) == "NONE"
+    assert values(host, 2) == [b"new"]
+
+
+def test_a_follower_told_off_by_a_leader_that_leads_again_fetches_again(host: Host) -> None:
+    # Both happen before the follower hears of the first.
+    leader = led(host)
+    follower = host.brokers[1].partitions["orders", 0]
+    leader.is_leader = False
+    host.brokers[0].check("replica_fetch", leader)
+    leader.is_leader = True
+    host.leader_ready(leader)
+    assert follower.fetcher.is_busy
+    host.agenda.drain()
+    assert follower.fetcher.fetches_from is leader
+    assert leader.followers[1].waiting
+
+
 def test_a_week_passes_in_a_few_steps(host: Host) -> None:
     host.advance(7 * 86_400_000)
     assert led(host).image.isr == (0, 1, 2)
@@ -283,8 +312,9 @@ def test_a_follower_that_starts_over_forgets_how_far_it_was(host: Host) -> None:
 
 
 def test_closing_in_the_middle_of_work_is_no_error(host: Host) -> None:
-    led(host).append(write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"tea")]))
-    assert len(host.agenda)  # the followers' fetches are to be tried
+    leader = led(host)
+    leader.append(write_batch([Record(offset=0, timestamp_ms=0, key=None, value=b"tea")]))
+    leader.broker.check("replica_fetch", leader)  # what the followers get is on the agenda now
     host.close()
     host.agenda.drain()
     assert ends(host) == [1, 0, 0]

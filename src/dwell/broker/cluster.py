@@ -23,7 +23,7 @@ from dwell.broker.timeline import Timeline, timeline
 from dwell.broker.topic import StoredRecord, TopicSpec, append_records, create, led, stored_records
 from dwell.broker.waiting import Waiting
 from dwell.clock import Clock
-from dwell.errors import Closed, ErrorHandler, InvalidArgument, log_error
+from dwell.errors import Closed, ErrorHandler, InvalidArgument, InvalidType, log_error
 
 if TYPE_CHECKING:
     from dwell.purgatory import Purgatory
@@ -108,6 +108,10 @@ class Cluster:
         if ports and len(ports) != brokers:
             raise InvalidArgument(f"ports must name one port per broker: {brokers}, not {len(ports)}")
         self._wanted_ports = tuple(ports) or (0,) * brokers
+        if topics is not None and not isinstance(topics, Mapping):
+            raise InvalidType(f"topics must be a dict from name to partitions, not {topics!r}")
+        if clock is not None and not callable(getattr(clock, "now_ms", None)):
+            raise InvalidType(f"clock must have now_ms(), not {clock!r}")
         self._topics = {name: TopicSpec.of(name, spec) for name, spec in (topics or {}).items()}
         self._clock = clock
         self._on_error = log_error if on_error is None else on_error
@@ -269,7 +273,7 @@ class Cluster:
 
     def broker(self, broker_id: int) -> BrokerHandle:
         self._running  # noqa: B018  (raises if it is not)
-        if broker_id not in range(self._options.brokers):
+        if isinstance(broker_id, bool) or broker_id not in range(self._options.brokers):
             raise InvalidArgument(f"there is no broker {broker_id!r}: they are 0 to {self._options.brokers - 1}")
         host = self._options.advertised_host or self._options.host
         address = f"[{host}]" if ":" in host else host

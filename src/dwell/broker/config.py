@@ -200,7 +200,7 @@ class Config:
 class TopicConfig:
     """A topic's settings: its own, then the cluster's, then the default. What handlers read is parsed once."""
 
-    __slots__ = ("given", "is_compacted", "log_append_time", "max_message_bytes", "min_insync", "unclean")
+    __slots__ = ("given", "is_compacted", "log_append_time", "max_message_bytes", "may_delete", "min_insync", "unclean")
 
     def __init__(self, given: Mapping[str, str], cluster: Config) -> None:
         self.given = dict(given)
@@ -215,3 +215,5 @@ class TopicConfig:
         self.log_append_time: bool = values["message.timestamp.type"] == "LogAppendTime"
         self.unclean: bool = values["unclean.leader.election.enable"]
         self.is_compacted: bool = "compact" in values["cleanup.policy"]
+        # A topic that is only compacted keeps the last record of every key: nobody may delete from it.
+        self.may_delete: bool = "delete" in values["cleanup.policy"]

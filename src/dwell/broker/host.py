@@ -293,6 +293,9 @@ class Host:
         leader = broker.partitions.get((partition.topic, partition.index))
         if leader is None or not leader.is_leader or leader.image.leader_epoch != partition.image.leader_epoch:
             return None
+        if leader.topic_id != partition.topic_id:
+            # A topic was created again under its old name, and one of the two brokers has not heard.
+            return None
         return leader if partition.broker.id in leader.followers else None
 
     def leader_ready(self, leader: Partition) -> None:

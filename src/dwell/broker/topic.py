@@ -11,7 +11,7 @@ from dwell.broker.config import TOPIC, parse
 from dwell.broker.partitioner import partition_of
 from dwell.broker.record.record import Record, read_records, write_batch
 from dwell.broker.wire.message.topic import CREATE_TOPICS
-from dwell.errors import InvalidArgument
+from dwell.errors import InvalidArgument, InvalidType
 
 if TYPE_CHECKING:
     from dwell.broker.host import Host
@@ -49,8 +49,10 @@ class TopicSpec:
     @classmethod
     def of(cls, name: str, spec: int | Mapping[str, Any]) -> TopicSpec:
         """From an entry of `topics=`."""
-        if isinstance(spec, int):
+        if isinstance(spec, int) and not isinstance(spec, bool):
             return cls(name, spec)
+        if not isinstance(spec, Mapping):
+            raise InvalidType(f"topic {name!r} must be a number of partitions or a dict, not {spec!r}")
         unknown = [key for key in spec if key not in FIELDS]
         if unknown:
             raise InvalidArgument(f"topic {name!r}: {unknown[0]!r} is none of {', '.join(FIELDS)}")
@@ -131,6 +133,14 @@ def _stored(partition: Partition, record: Record) -> StoredRecord:
     )
 
 
+def _bytes(name: str, value: bytes | str | None) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode()
+    if value is not None and not isinstance(value, bytes):
+        raise InvalidType(f"{name} must be bytes, a string or None, not {value!r}")
+    return value
+
+
 def append_records(
     host: Host,
     topic: str,
@@ -146,8 +156,9 @@ def append_records(
             raise InvalidArgument(f"there is no topic {topic!r}; topics: {sorted(host.controller.image.topics)}")
         create(host, TopicSpec(topic))
     partitions = host.controller.image.partitions.get(topic, [])
-    value = value.encode() if isinstance(value, str) else value
-    key = key.encode() if isinstance(key, str) else key
+    value, key = _bytes("value", value), _bytes("key", key)
+    if timestamp_ms is not None and not -1 <= timestamp_ms < 2**63:
+        raise InvalidArgument(f"timestamp_ms must be -1 or a time of 64 bits, not {timestamp_ms!r}")
     if index is None:
         # As clients do: records of one key stay together, others fill up the shortest partition.
         if key is not None and partitions:

@@ -82,3 +82,12 @@ def test_an_offset_beyond_the_high_watermark_is_refused(host: Host, offset: int)
 
 def test_an_unknown_topic_is_refused(host: Host) -> None:
     assert error(delete(Client(host), 1, topic="none")[0]) == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("compact", "POLICY_VIOLATION"), ("compact,delete", "NONE"), ("delete", "NONE")]
+)
+def test_nothing_is_deleted_from_a_topic_that_is_only_compacted(policy: str, expected: str) -> None:
+    host = make_host(1, {"orders": {"configs": {"cleanup.policy": policy}}})
+    (answer,) = delete(Client(host), 0)
+    assert error(answer) == expected

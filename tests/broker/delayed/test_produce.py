@@ -263,3 +263,24 @@ def test_the_past_does_not_keep_the_records_of_a_deleted_topic(host: Host) -> No
     gc.collect()
     assert host.requests
     assert not [log for log in gc.get_objects() if isinstance(log, Log) and id(log) in logs]
+
+
+def test_a_new_leader_says_whom_it_has_not_heard_of(host: Host) -> None:
+    Client(host).produce(TEA)
+    host.freeze(2)
+    host.controller.move_leader("orders", 0, 1)
+    host.agenda.drain()
+    Client(host, 1).produce(TEA)
+    assert waiting(host) == ["orders-0 must reach 2; high watermark 0, replica 2 has not fetched yet, frozen"]
+
+
+def test_a_replica_that_is_about_to_join_is_waited_for_and_named(host: Host) -> None:
+    host.kill(2)
+    host.controller.delay_ms = 1_000
+    host.agenda.drain()
+    host.restart(2)
+    host.advance(1_000)
+    assert led(host).pending_isr == (0, 1, 2)
+    host.freeze(2)
+    Client(host).produce(TEA)
+    assert waiting(host) == ["orders-0 must reach 1; high watermark 0, replica 2 is at 0, frozen"]

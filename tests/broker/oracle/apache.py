@@ -1,7 +1,8 @@
 """Apache Kafka from its jars, as one to three processes of this machine.
 
-Maven fetches the jars once, into `out/oracle` (or they lie where `DWELL_KAFKA_LIBS` says). Every node is broker and
-controller. A node is frozen and thawed by signals, so that it is as silent as a stopped machine.
+Maven fetches the jars once, into `out/oracle` (or they lie where `DWELL_KAFKA_LIBS` says). Every node is a broker, node
+0 is the controller too. A node is frozen and thawed by signals, so that it is as silent as a stopped machine; node 0
+is not to be frozen, or the others could decide nothing.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ class ApacheKafka:
         self.directory = directory
         self.brokers = brokers
         self.properties = properties or {}
-        ports = free_ports(2 * brokers)
-        self.ports, self._controller_ports = ports[:brokers], ports[brokers:]
+        *self.ports, self._controller_port = free_ports(brokers + 1)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def address(self, node: int) -> tuple[str, int]:
@@ -127,12 +127,14 @@ class ApacheKafka:
         return True
 
     def _properties(self, node: int) -> dict[str, str]:
-        voters = ",".join(f"{each}@127.0.0.1:{port}" for each, port in enumerate(self._controller_ports))
+        listeners = f"PLAINTEXT://127.0.0.1:{self.ports[node]}"
+        if node == 0:
+            listeners += f",CONTROLLER://127.0.0.1:{self._controller_port}"
         return {
-            "process.roles": "broker,controller",
+            "process.roles": "broker" if node else "broker,controller",
             "node.id": str(node),
-            "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[node]},CONTROLLER://127.0.0.1:{self._controller_ports[node]}",
+            "controller.quorum.voters": f"0@127.0.0.1:{self._controller_port}",
+            "listeners": listeners,
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.ports[node]}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.directory / f"data-{node}"),

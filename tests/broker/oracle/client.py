@@ -34,7 +34,7 @@ class Connection:
     """One connection. `ask` sends a request and waits for its answer."""
 
     def __init__(self, side: Side, node: int = 0, client_id: str | None = "oracle") -> None:
-        self._socket = socket.create_connection(side.address(node), timeout=30)
+        self._socket = socket.create_connection(side.address(node), timeout=90)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client_id = client_id
         self._correlation_id = 0

@@ -134,8 +134,10 @@ def test_reading_stops_while_a_request_waits_and_too_much_has_come(host: Host) -
     transport = client.connection.transport
     assert isinstance(transport, MemoryTransport)
     client.fetch(0, max_wait_ms=100)
-    count = MAX_AHEAD_BYTES // len(ASK) + 1
-    host.receive(client.connection, ASK * count)
+    named = API_VERSIONS.Request(client_software_name="x" * 10_000, client_software_version="1")
+    long = request_frame(API_VERSIONS, 3, 7, "me", named)
+    count = MAX_AHEAD_BYTES // len(long) + 1
+    host.receive(client.connection, long * count)
     assert transport.is_paused
     host.advance(100)
     assert not transport.is_paused

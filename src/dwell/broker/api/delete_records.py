@@ -42,6 +42,9 @@ def _delete(request: Request, topic: str, asked: Any, answer: Any, pending: list
     if isinstance(found, Error):
         answer.error_code = request.failed(found)
         return
+    if not found.config.may_delete:
+        answer.error_code = request.failed(Error.POLICY_VIOLATION)
+        return
     offset = found.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
     if offset < 0 or offset > found.high_watermark:
         answer.error_code = request.failed(Error.OFFSET_OUT_OF_RANGE)

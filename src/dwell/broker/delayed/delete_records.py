@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dwell.broker.delayed.request import DelayedRequest
+from dwell.broker.replica.follower import UNKNOWN
 from dwell.broker.wire.error import Error
 
 if TYPE_CHECKING:
+    from dwell.broker.replica.follower import Follower
     from dwell.broker.replica.partition import Partition
     from dwell.broker.request import Request
 
@@ -56,10 +58,16 @@ class DelayedDeleteRecords(DelayedRequest):
 
 
 def _unmet(partition: Partition, required: int) -> str:
-    words = f"{partition.name} must start at {required:,}; low watermark {max(0, partition.low_watermark):,}"
+    words = f"{partition.name} must start at {required:,}"
+    if partition.low_watermark != UNKNOWN:
+        words += f"; low watermark {partition.low_watermark:,}"
     behind = [
-        f"replica {replica} starts at {max(0, follower.log_start):,}{partition.broker.host.state_of(replica)}"
+        f"replica {replica} {_place(follower)}{partition.broker.host.state_of(replica)}"
         for replica, follower in partition.followers.items()
         if partition.broker.image.alive(replica) and follower.log_start < required
     ]
     return ", ".join([words, *behind])
+
+
+def _place(follower: Follower) -> str:
+    return "has not fetched yet" if follower.log_start == UNKNOWN else f"starts at {follower.log_start:,}"

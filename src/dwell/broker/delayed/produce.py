@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dwell.broker.delayed.request import DelayedRequest
+from dwell.broker.replica.follower import UNKNOWN
 from dwell.broker.wire.error import Error
 
 if TYPE_CHECKING:
+    from dwell.broker.replica.follower import Follower
     from dwell.broker.replica.partition import Partition
     from dwell.broker.request import Request
 
@@ -61,8 +63,13 @@ def _unmet(partition: Partition, required: int) -> str:
     if partition.is_under_min_isr:
         words += f", {len(partition.image.isr)} of {partition.min_insync} replicas in sync"
     behind = [
-        f"replica {replica} is at {max(0, follower.log_end):,}{partition.broker.host.state_of(replica)}"
+        f"replica {replica} {_place(follower)}{partition.broker.host.state_of(replica)}"
         for replica, follower in partition.followers.items()
-        if replica in partition.image.isr and follower.log_end < required
+        if follower.log_end < required and partition.counts(replica, follower)
     ]
     return ", ".join([words, *behind])
+
+
+def _place(follower: Follower) -> str:
+    # A new leader knows of nobody until it is asked.
+    return "has not fetched yet" if follower.log_end == UNKNOWN else f"is at {follower.log_end:,}"

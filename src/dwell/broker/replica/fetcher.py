@@ -88,7 +88,9 @@ class ReplicaFetcher:
             partition.start_over(fetched.log_start)
             partition.append_fetched([], fetched.high_watermark, fetched.log_start)
         elif fetched.error is not Error.NONE:
-            return  # not the leader any more: new metadata starts the fetcher again
+            # Not the leader any more. The next one may be ready already; if not, it or new metadata will call.
+            self.step()
+            return
         elif fetched.diverging is not None:
             before = log.end_offset, log.epochs.last
             partition.truncate(self._truncation_offset(*fetched.diverging))

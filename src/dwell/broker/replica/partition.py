@@ -272,6 +272,14 @@ class Partition:
         self.check_waiting()
         return True
 
+    def counts(self, replica: int, follower: Follower) -> bool:
+        """Whether the high watermark waits for a follower."""
+        return (
+            replica in self.image.isr
+            or (self.pending_isr is not None and replica in self.pending_isr)
+            or self._is_about_to_join(replica, follower, self.broker.now_ms())
+        )
+
     def _is_about_to_join(self, replica: int, follower: Follower, now_ms: int) -> bool:
         """Caught up, alive, not yet in sync: what it lacks must not become visible and then be missing."""
         return (

@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import socket
+import sys
 import weakref
 from typing import TYPE_CHECKING, final
 
@@ -32,7 +33,8 @@ def _close_in_child() -> None:
         one.close()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+if hasattr(os, "register_at_fork"):  # where processes can fork
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 @final
@@ -62,6 +64,9 @@ class Port:
         bound = socket.socket(self._family, socket.SOCK_STREAM)
         _SOCKETS.add(bound)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "darwin":
+            # Linux lets two sockets share a port as long as one listens; BSD wants to be told so.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             bound.bind((self._host, number))
         except (OSError, OverflowError) as error:

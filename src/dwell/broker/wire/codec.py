@@ -276,7 +276,7 @@ class _DecoderSource(_Source):
             skip_tags=skip_tags,
             unpack_many=struct.unpack_from,
             StructError=struct.error,
-            EMPTY=(),
+            new=object.__new__,
         )
         self.line("end = len(buffer)")
         if _has_records(self.schema.group):
@@ -345,8 +345,13 @@ class _DecoderSource(_Source):
             values.update(self.tags(tagged))
         made = self.constant("Group", self.schema.types[group.name])
         target = self.variable("g")
-        arguments = ", ".join(values.get(item.name) or _absent(item) for item in group.fields)
-        self.line(f"{target} = {made}({arguments})")
+        # What the class's own __init__ does, without calling it.
+        self.line(f"{target} = new({made})")
+        for item in group.fields:
+            value = values.get(item.name) or _absent(item)
+            if value == "...":
+                value = f"{self.constant('Group', self.schema.types[item.base])}()"
+            self.line(f"{target}.{item.name} = {value}")
         return target
 
     def uvarint(self) -> str:
@@ -481,7 +486,7 @@ def _absent(item: Field) -> str:
     """The source of a field's value where the version or the sender left it out."""
     if item.group is not None and not item.array:
         return "None" if item.tag is not None or item.default is None else "..."
-    return "EMPTY" if item.default == () else repr(item.default)
+    return "[]" if item.default == () else repr(item.default)
 
 
 class _EncoderSource(_Source):
