@@ -3,6 +3,8 @@
 Against heapq with lazy deletion, asyncio, uvloop, sched and APScheduler, in one run, each contestant and size in a
 process of its own, with the garbage collector on and delays uniform in 1 ms to 60 s. CPU time, best of the repeats.
 
+Kafka's own Java is measured by `bench_kafka.py`.
+
     python -m benchmarks timer                          # 100 k and 1 M pending
     python -m benchmarks timer --pending 10000          # another size
     python -m benchmarks timer --scaling timer.svg      # dwell from 10 k to 5 M, as a picture
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
 import subprocess
 import sys
@@ -23,8 +26,6 @@ from pathlib import Path
 from benchmarks.contestant import CONTESTANTS, Contestant, DwellBulk
 from benchmarks.table import print_table
 
-# Kafka's SystemTimer on a machine of this kind, virtual clock, 1 M pending; measured once, elsewhere, for comparison.
-KAFKA = {"add": 67, "cancel": 331, "expire": 410, "pair": 729, "bytes": 64}
 COLUMNS = ("add", "cancel", "pair", "expire", "bytes", "beyond", "gc ms")
 
 
@@ -86,7 +87,8 @@ def measure_apart(contestant: type[Contestant], pending: int, repeats: int) -> d
             "--pending",
             str(pending),
         ]
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        environment = os.environ | contestant.environment
+        output = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
         for column, figure in json.loads(output).items():
             best[column] = min(figure, best.get(column, figure))
     if "add only" in contestant.name:
@@ -104,7 +106,6 @@ def compare(sizes: list[int], repeats: int) -> None:
             print(f"  {label} ...", file=sys.stderr, flush=True)
             results[label] = measure_apart(contestant, asked, repeats)
         rows = [[label, *(figures.get(column) for column in COLUMNS)] for label, figures in results.items()]
-        rows.append(["Kafka's Java (quoted, 1 M)", *(KAFKA.get(column) for column in COLUMNS)])
         print_table(
             f"Timers, {pending:,} pending: CPU ns, bytes (all; beyond the caller's object), gc.collect() in ms",
             ["", *COLUMNS],

@@ -12,10 +12,10 @@ import heapq
 import sched
 from array import array
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from dwell.testing import InlineExecutor, ManualClock
-from dwell.timer import compiled, reference
+from dwell.timer import SystemTimer, TimerTask
 
 # The last delay: after this much virtual time everything has expired.
 HORIZON_MS = 60_000
@@ -31,6 +31,8 @@ class Contestant:
     most_pending = 5_000_000
     most_timed = 5_000_000
     expires = True
+    # What its process needs in its environment.
+    environment: ClassVar[dict[str, str]] = {}
 
     def __init__(self, delays_ms: list[int]) -> None:
         self.delays_ms = delays_ms
@@ -63,13 +65,12 @@ class Contestant:
 class DwellScheduled(Contestant):
     """`schedule(delay, callback)`, the counterpart of `call_later`: makes the task and adds it."""
 
-    name = "dwell compiled"
-    build: Any = compiled
+    name = "dwell"
 
     def __init__(self, delays_ms: list[int]) -> None:
         super().__init__(delays_ms)
         self.clock = ManualClock()
-        self.timer = self.build.SystemTimer(clock=self.clock, executor=InlineExecutor())
+        self.timer = SystemTimer(clock=self.clock, executor=InlineExecutor())
 
     def add_all(self) -> None:
         schedule, keep = self.timer.schedule, self.held.append
@@ -96,18 +97,18 @@ class DwellScheduled(Contestant):
 
     def object_bytes(self) -> int:
         # The collector's header of 16 bytes comes before the object and is not in its basic size.
-        return int(self.build.TimerTask.__basicsize__) + 16
+        return int(TimerTask.__basicsize__) + 16
 
 
 class DwellAdded(DwellScheduled):
     """`add(task)` of tasks the caller made before: what the timer itself costs."""
 
-    name = "dwell compiled, add only"
+    name = "dwell, add only"
 
     def __init__(self, delays_ms: list[int]) -> None:
         super().__init__(delays_ms)
-        self.held = [self.build.TimerTask(delay_ms, nothing) for delay_ms in delays_ms]
-        self.spare = [self.build.TimerTask(delay_ms, nothing) for delay_ms in delays_ms]
+        self.held = [TimerTask(delay_ms, nothing) for delay_ms in delays_ms]
+        self.spare = [TimerTask(delay_ms, nothing) for delay_ms in delays_ms]
 
     def add_all(self) -> None:
         add = self.timer.add
@@ -122,9 +123,9 @@ class DwellAdded(DwellScheduled):
             held[i] = task
 
 
-class DwellReference(DwellScheduled):
-    name = "dwell reference"
-    build = reference
+class DwellReadable(DwellScheduled):
+    name = "dwell, readable build"
+    environment: ClassVar = {"DWELL_REFERENCE": "1"}
     most_pending = 1_000_000
 
 
@@ -333,7 +334,7 @@ CONTESTANTS: list[type[Contestant]] = [
     DwellScheduled,
     DwellAdded,
     DwellBulk,
-    DwellReference,
+    DwellReadable,
     Heapq,
     Asyncio,
     Uvloop,

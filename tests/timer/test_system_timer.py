@@ -560,10 +560,15 @@ def test_an_executor_that_refuses_is_reported(build: Build) -> None:
 
 
 def test_an_earlier_task_wakes_the_thread_that_waits_for_a_later_one(build: Build) -> None:
-    with build.SystemTimer(reaper=False) as timer:
+    with build.SystemTimer(executor=InlineExecutor()) as timer:
         ran = threading.Event()
         timer.schedule(3_600_000, int)
-        reaper = threading.Thread(target=lambda: timer.advance_clock(600_000))
+
+        def advance() -> None:
+            while not ran.is_set():
+                timer.advance_clock(600_000)
+
+        reaper = threading.Thread(target=advance)
         reaper.start()
         timer.schedule(1, ran.set)
         assert ran.wait(10)

@@ -40,7 +40,9 @@ cdef struct Level:
     # Times in ticks of the timer; unsigned where a span may take all 64 bits.
     int64_t tick
     uint64_t interval
+    # The start of the bucket it stands at, and the place of that bucket in the level.
     int64_t current
+    uint32_t slot
     # The number of its first bucket.
     uint32_t first
 

@@ -54,6 +54,7 @@ cdef extern from "Python.h":
     PyObject *PyObject_Init(PyObject *op, PyTypeObject *type)
     PyTypeObject *type_of "Py_TYPE"(void *op)
     PyObject *PyErr_NoMemory()
+    long long PyLong_AsLongLongAndOverflow(object number, int *overflow)
     void PyObject_GC_Del(void *op)
     void PyObject_GC_Track(PyObject *op)
     void PyObject_GC_UnTrack(void *op)
@@ -136,11 +137,12 @@ cdef inline int64_t floor_div(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef inline int64_t to_ms(str name, value) except? -1:
+    cdef int overflow = 0
+    cdef int64_t number
     if type(value) is int:
-        try:
-            return value
-        except OverflowError:
-            pass
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if not overflow:
+            return number
     return whole_number(name, value)
 
 
@@ -348,13 +350,19 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
         """Make a `TimerTask` of `callback` and add it, in one call; returns the task, to cancel it by."""
         if callback is None:
             raise InvalidArgument("schedule needs a callback")
+        cdef int64_t delay = to_ms("delay_ms", delay_ms)
         cdef TimerTask task = TimerTask.__new__(TimerTask)
         cdef int64_t now_ms = start_of(self)
-        task.delay = to_ms("delay_ms", delay_ms)
+        if self.is_closed:
+            raise Closed("the timer is closed; it takes no more tasks")
+        task.delay = delay
         task.callback = callback
         # The collector gets to know it when it leaves the timer.
-        task.entry.bucket = READY | TRACKED
-        add_at(self, task, later(now_ms, task.delay), now_ms)
+        task.entry.bucket = READY | <uint32_t> TRACKED
+        if not DWELL_OWN_MEMORY:
+            PyObject_GC_UnTrack(<void *> task)
+        Py_INCREF(task)
+        enter(self, task, later(now_ms, delay), now_ms)
         return task
 
     def reschedule(self, task, delay_ms):
@@ -527,6 +535,7 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
         for k in range(self.level_count):
             level = &self.levels[k]
             assert level.current == floor_div(self.current, level.tick) * level.tick
+            assert level.slot == int(level.current) // int(level.tick) % int(self.size_of_wheel)
             for bucket in range(level.first, level.first + self.size_of_wheel):
                 assert BUCKETS[bucket].wheels is <void *> self
                 live = 0
@@ -572,7 +581,6 @@ cdef int64_t size_of(Wheels wheels) noexcept:
 
 
 cdef int add_at(Wheels wheels, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1:
-    cdef int64_t first
     cdef uint32_t flags = task.entry.bucket & <uint32_t> FLAGS
     if wheels.is_closed:
         raise Closed("the timer is closed; it takes no more tasks")
@@ -586,6 +594,12 @@ cdef int add_at(Wheels wheels, TimerTask task, int64_t deadline_ms, int64_t now_
         flags |= <uint32_t> TRACKED
         PyObject_GC_UnTrack(<void *> task)
     task.entry.bucket = flags & ~<uint32_t> CANCELLED
+    return enter(wheels, task, deadline_ms, now_ms)
+
+
+cdef inline int enter(Wheels wheels, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1:
+    """Let a task wait that is in no bucket and off the collector's list. Takes over a reference to it."""
+    cdef int64_t first
     task.entry.deadline_ms = deadline_ms
     wheels.pending += 1
     if deadline_ms <= now_ms:
@@ -699,7 +713,7 @@ cdef int add_level(Wheels self) except -1:
     level.first = take_run(self)
     level.tick = <int64_t> min(below, <uint64_t> FOREVER_MS)
     level.interval = below * self.size_of_wheel if below <= UNBOUNDED / self.size_of_wheel else UNBOUNDED
-    level.current = floor_div(self.current, level.tick) * level.tick
+    set_current(self, level, floor_div(self.current, level.tick))
     self.level_count += 1
     return 0
 
@@ -732,18 +746,25 @@ cdef inline int place(Wheels self, Entry *entry) except -1:
     cdef int64_t expiration = ticks_up(self, entry.deadline_ms)
     cdef int k = 0
     cdef Level *level = &self.levels[0]
-    cdef int64_t virtual
-    cdef int64_t slot
-    # The differences are unsigned: a span may need all 64 bits.
-    while <uint64_t> expiration - <uint64_t> level.current >= level.interval and level.interval != UNBOUNDED:
+    # Unsigned: a distance may need all 64 bits.
+    cdef uint64_t distance = <uint64_t> expiration - <uint64_t> level.current
+    cdef uint64_t steps
+    while distance >= level.interval and level.interval != UNBOUNDED:
         k += 1
         if k == self.level_count:
             add_level(self)
         level = &self.levels[k]
-    virtual = expiration if k == 0 else floor_div(expiration, level.tick)
-    slot = virtual % self.size_of_wheel
-    if slot < 0:
-        slot += self.size_of_wheel
+        distance = <uint64_t> expiration - <uint64_t> level.current
+    # How many buckets after the level's current one. Divisions of 64 bits are slow, and seldom needed.
+    if k == 0:
+        steps = distance
+    elif distance <= 0xFFFFFFFF and level.tick <= <int64_t> 0xFFFFFFFF:
+        steps = <uint32_t> distance // <uint32_t> level.tick
+    else:
+        steps = distance // <uint64_t> level.tick
+    cdef uint64_t slot = level.slot + steps
+    if slot >= self.size_of_wheel:
+        slot -= self.size_of_wheel
     cdef uint32_t number = level.first + <uint32_t> slot
     cdef Bucket *bucket = &BUCKETS[number]
     if bucket.used == bucket.capacity:
@@ -755,7 +776,7 @@ cdef inline int place(Wheels self, Entry *entry) except -1:
     bucket.live += 1
     if not bucket.queued:
         bucket.queued = True
-        bucket.expiration = virtual * level.tick
+        bucket.expiration = level.current + <int64_t> (steps * <uint64_t> level.tick)
         enqueue(self, number, bucket.expiration)
     return 0
 
@@ -770,14 +791,14 @@ cdef void grow(Bucket *bucket) noexcept:
 
 
 cdef inline void take_out(Entry *entry) noexcept:
-    """Leave a gap where the entry was, and compact the bucket once two slots of three are gaps."""
+    """Leave a gap where the entry was, and compact the bucket once seven slots of eight are gaps."""
     cdef Bucket *bucket = &BUCKETS[entry.bucket & <uint32_t> NUMBER]
     bucket.slots[entry.place] = NULL
     entry.bucket &= <uint32_t> FLAGS
     bucket.live -= 1
     if bucket.live == 0:
         bucket.used = 0
-    elif bucket.used > 64 and bucket.live < bucket.used // 3:
+    elif bucket.used > 64 and bucket.live < bucket.used // 8:
         compact(bucket)
 
 
@@ -913,10 +934,23 @@ cdef list let_go(Wheels self):
 
 cdef inline void turn_to(Wheels self, int64_t time) noexcept:
     cdef int k
-    if time > self.current:
-        self.current = time
-        for k in range(self.level_count):
-            self.levels[k].current = floor_div(time, self.levels[k].tick) * self.levels[k].tick
+    cdef Level *level
+    if time <= self.current:
+        return
+    self.current = time
+    for k in range(self.level_count):
+        level = &self.levels[k]
+        if <uint64_t> time - <uint64_t> level.current < <uint64_t> level.tick:
+            # Within its current bucket, and so are the levels above.
+            return
+        set_current(self, level, floor_div(time, level.tick))
+
+
+cdef inline void set_current(Wheels self, Level *level, int64_t bucket) noexcept:
+    """Let a level stand at the given bucket, counted from time 0."""
+    cdef int64_t slot = bucket % self.size_of_wheel
+    level.current = bucket * level.tick
+    level.slot = <uint32_t> (slot + self.size_of_wheel if slot < 0 else slot)
 
 
 cdef void enqueue(Wheels self, uint32_t bucket, int64_t expiration) noexcept:
