@@ -9,8 +9,8 @@ longer than the timeout expires. A rate is held if all arrivals were submitted w
 (on a machine with nothing else to do); "us" is the CPU time an operation takes at that rate, all threads together.
 (c) Bytes that a waiting operation with two keys takes, everything included, with 200,000 of them.
 
-Against `plain_purgatory.py` (a dictionary of sets, `heapq` and a lock), dwell's own readable build, and, for part (a),
-Kafka's Java classes (`kafka/KafkaPurgatory.java`), all in the same run. Kafka is left out where there is no JDK.
+Against `plain_purgatory.py` (a dictionary of sets, `heapq` and a lock) and dwell's own readable build, in the same run.
+`bench_kafka.py` has Kafka's own classes beside it.
 
     python -m benchmarks purgatory
     python -m benchmarks purgatory --contestant dwell --part a
@@ -35,7 +35,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import kafka
 from benchmarks.plain_purgatory import PlainOperation, PlainPurgatory
 from benchmarks.table import print_table
 
@@ -263,10 +262,6 @@ def main(arguments: list[str]) -> None:
         figures[name] = {}
         for part in parts:
             figures[name] |= measure_apart(name, part, options.quick)
-    if "a" in parts:
-        kafkas = kafka.figures("KafkaPurgatory", "5" if options.quick else "30")
-        if kafkas is not None:
-            figures["Kafka"] = kafkas
     rows = [[name, *(row.get(column) for column in COLUMNS)] for name, row in figures.items()]
     print_table("Purgatory: CPU us per operation, operations per second held, bytes", ["", *COLUMNS], rows, digits=1)
     dwell = figures.get("dwell", {})

@@ -56,6 +56,12 @@ cdef extern from *:
     typedef struct { void *busy_with; int is_draining; PyObject *actions; } dwell_thread;
     static DWELL_PER_THREAD dwell_thread dwell_this_thread;
 
+    #if defined(__GNUC__) || defined(__clang__)
+    #define dwell_fetch(address) __builtin_prefetch((address), 1)
+    #else
+    #define dwell_fetch(address) ((void)0)
+    #endif
+
     /* An exception is set already: let Cython find it. */
     static inline int dwell_raised(void) { return -1; }
     """
@@ -65,6 +71,8 @@ cdef extern from *:
         PyObject *actions
     Thread this_thread "dwell_this_thread"
     int dwell_raised() except -1
+    # Load a cache line without waiting for it.
+    void fetch "dwell_fetch"(const void *address) nogil
 
 cdef extern from "<stdint.h>":
     const int64_t NOT_STARTED "INT64_MIN"
@@ -861,10 +869,14 @@ cdef class Purgatory:
         try:
             for place in range(count):
                 hashes[place] = PyObject_Hash(keys[place])
+                fetch(chain_of(&self.map, hashes[place]))
             if self._closed:
                 raise Closed(f"the purgatory {self._name!r} is closed; it takes no more operations")
             if waiting.completed:
                 return False
+            # The keys are looked up after the first try. Until then their entries are in the cache.
+            for place in range(count):
+                fetch(chain_of(&self.map, hashes[place])[0])
             waiting.home = <Home> self.home
             waiting.taken_out = False
             if try_or_watch(&this_thread, waiting, self, keys, hashes):
@@ -1142,6 +1154,8 @@ cdef int64_t check_key(Thread *thread, Purgatory self, key) except -1:
     for place in range(entry.used):
         if entry.watches[place].operation is not NULL:
             operations[count] = entry.watches[place].operation
+            # The second cache line of an operation has its lock and what else a try touches.
+            fetch(<char *> operations[count] + 64)
             Py_INCREF(<object> operations[count])
             count += 1
     try:
