@@ -924,6 +924,7 @@ cdef class Engine:
             op.op_id = plain_text(op.op_id)
             try:
                 same = content(row)
+                hash(same)
                 rejected = self._rejected.setdefault(op.op_id, {})
                 if same in rejected:
                     self.repeated += 1
@@ -1242,6 +1243,9 @@ cdef class Engine:
             found = PyDict_GetItemWithError(<PyObject *> self.keys, name)
             if found == <PyObject *> op:
                 PyDict_DelItem(<PyObject *> self.keys, name)
+                continue
+            if found is NULL or not isinstance(<object> found, KeyState):
+                # Memory ran out before the operation was watched here.
                 continue
             key = <KeyState> found
             if with_volume:
