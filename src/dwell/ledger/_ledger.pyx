@@ -528,7 +528,7 @@ cdef struct Slot:
 
 cdef struct OpIds:
     # Operations by op_id: a hash table with linear probing, at most two thirds full. A dict of strings keeps no hashes,
-    # so that each probe reads a string somewhere in memory. With 100,000 op_ids that was a quarter of all time.
+    # so that each probe reads a string somewhere in memory: with 100,000 op_ids, lookups were 24 % of live time.
     Slot *slots
     # How many slots there are, a power of two, and how many are taken.
     Py_ssize_t capacity
@@ -924,6 +924,7 @@ cdef class Engine:
             op.op_id = plain_text(op.op_id)
             try:
                 same = content(row)
+                hash(same)
                 rejected = self._rejected.setdefault(op.op_id, {})
                 if same in rejected:
                     self.repeated += 1
@@ -1242,6 +1243,9 @@ cdef class Engine:
             found = PyDict_GetItemWithError(<PyObject *> self.keys, name)
             if found == <PyObject *> op:
                 PyDict_DelItem(<PyObject *> self.keys, name)
+                continue
+            if found is NULL or not isinstance(<object> found, KeyState):
+                # Memory ran out before the operation was watched here.
                 continue
             key = <KeyState> found
             if with_volume:
