@@ -1,4 +1,4 @@
-"""How two workers share the tests: all that need Spark go to one of them and share its session, the rest file by file."""
+"""How two workers share the tests: all that need Spark go to one of them and share its session; the rest go by file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
-    class BySession(LoadScopeScheduling):
+    class BySession(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             return "spark" if needs_spark(config.rootpath / file) else file
