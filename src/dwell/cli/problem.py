@@ -54,7 +54,7 @@ KNOWN: tuple[tuple[str, str], ...] = (
     (
         # The heartbeat was another source in earlier versions, or none.
         r"There are \[\d+\] sources in the checkpoint|No usable value for offset",
-        "the checkpoint belongs to another query or to an earlier version of dwell: choose a new --checkpoint and --out",
+        "the checkpoint is of another query, or of an earlier version of dwell: choose a new --checkpoint and --out",
     ),
     (
         r"(JAVA_GATEWAY_EXITED)",
