@@ -228,6 +228,14 @@ def test_an_error_nobody_foresaw_is_one_line_and_debug_shows_the_traceback(
             "no such thing (run",
         ),
         (RuntimeError("file:/a/x.parquet is not a Parquet file. Expected"), "/a/x.parquet is not a whole Parquet file"),
+        (
+            RuntimeError("There are [2] sources in the checkpoint offsets and now there are [3] sources requested"),
+            "an earlier version of dwell: choose a new --checkpoint and --out",
+        ),
+        (
+            RuntimeError("[STREAM_FAILED] Query terminated with exception: No usable value for offset"),
+            "an earlier version of dwell: choose a new --checkpoint and --out",
+        ),
     ],
 )
 def test_what_spark_says_at_length_is_said_shortly(error: Exception, said: str) -> None:

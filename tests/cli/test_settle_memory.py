@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from zoneinfo import available_timezones
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from dwell.cli import summary
+from dwell.cli import summary, text_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,3 +197,17 @@ def test_rows_that_are_too_short_or_too_long_are_rows(dwell: Callable[..., Ran],
     assert ran.last_line.endswith("2 operations in, 1 completed + 0 expired + 1 rejected + 0 pending")
     rejected = parquet.read_table(tmp_path / "out" / "rejected").to_pylist()
     assert [(row["op_id"], row["reason"]) for row in rejected] == [("b", "delay_ms is null")]
+
+
+def test_texts_behind_a_time_that_are_no_zone_cost_one_look_at_the_zones(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def look() -> set[str]:
+        nonlocal looks
+        looks += 1
+        return available_timezones()
+
+    monkeypatch.setattr(text_value, "available_timezones", look)
+    # A comma in place of the point, as many logs have it.
+    assert {text_value.time_us(f"2026-03-02 09:00:00,{i:03}") for i in range(100)} == {None}
+    assert looks <= 1

@@ -52,6 +52,11 @@ KNOWN: tuple[tuple[str, str], ...] = (
     ),
     (r"COLUMN_ALREADY_EXISTS\W+The column (`[^`]+`)", "the column {0} comes twice in one row: rename one of the two"),
     (
+        # The heartbeat was another source in earlier versions, or none.
+        r"There are \[\d+\] sources in the checkpoint|No usable value for offset",
+        "the checkpoint is of another query, or of an earlier version of dwell: choose a new --checkpoint and --out",
+    ),
+    (
         r"(JAVA_GATEWAY_EXITED)",
         "Spark's Java process did not start: it needs Java 17 or newer (pip install 'dwell[java]' brings one)",
     ),

@@ -62,15 +62,12 @@ def sum_up(spark: SparkSession, args: argparse.Namespace, inputs: Inputs, files:
         )
     known = read_tally(files, args.out)
     before = known or Tally()
-    settled = _settled(spark, files, f"{args.out}/outcomes", before.batch, last).cache()
-    try:
-        tally = _added(before, settled)
-        if known is None:
-            files.remove(f"{args.out}/rejected")
-        if tally.rejected > before.rejected:
-            _write_rejected(files, settled, f"{args.out}/rejected")
-    finally:
-        settled.unpersist()
+    settled = _settled(spark, files, f"{args.out}/outcomes", before.batch, last)
+    tally = _added(before, settled)
+    if known is None:
+        files.remove(f"{args.out}/rejected")
+    if tally.rejected > before.rejected:
+        _write_rejected(files, settled, f"{args.out}/rejected")
     waiting = pending(spark, args.checkpoint).count()
     tally = _checked(replace(tally, batch=last), waiting, _Source(spark, args.checkpoint, inputs, last))
     summary = Summary(

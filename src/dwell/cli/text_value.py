@@ -11,7 +11,7 @@ import json
 import re
 from calendar import monthrange
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -199,7 +199,7 @@ def _number(said: str) -> Number:
 DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_number, parse_float=_number)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _zone(name: str) -> tzinfo | None:
     """`Z`, `+01:00`, `UTC-3`, `Europe/Berlin`, `PST`; None for what is no zone."""
     # One digit in place of two, as in +1:00 and +01:5.
@@ -211,8 +211,13 @@ def _zone(name: str) -> tzinfo | None:
     prefixed = re.fullmatch(r"(?:UTC|GMT|UT)([+-].*)", name)
     if name[:1] in ("+", "-") or prefixed:
         return _fixed(prefixed[1] if prefixed else name)
-    # The one name that Java leaves out.
-    return ZoneInfo(name) if name in available_timezones() - {"ROC"} else None
+    return ZoneInfo(name) if name in _zone_names() else None
+
+
+@cache
+def _zone_names() -> set[str]:
+    """The zones Java knows. Each call of `available_timezones` reads some hundred files."""
+    return available_timezones() - {"ROC"}
 
 
 def _fixed(offset: str) -> tzinfo | None:

@@ -6,14 +6,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from dwell.errors import InvalidArgument, InvalidType
-from dwell.ledger import Need, Wait
-from dwell.spark.stream import operations
-from dwell.spark.stream.operations import OperationRows, layout
+from dwell.errors import InvalidType
 from dwell.spark.stream.passing import column_types, field_names, nullable
-from dwell.spark.stream.table import fitted, from_text, to_text
-from tests.spark.stream.shards import OPS, MemoryStore, operation
-from tests.spark.stream.test_shards import terms
+from dwell.spark.stream.table import fitted
+from tests.spark.stream.shards import OPS
 
 NAME, NOTE = field_names(["Name", "note"])
 
@@ -87,36 +83,3 @@ def test_rows_fit_other_columns_by_name() -> None:
     assert (again["op_id"], again["extra"]) == ("a", None)
     (other,) = fitted(rows, schema(Name=pa.string())).to_pylist()
     assert other["extra"] == {NAME: "m"}
-
-
-class TextStore(MemoryStore):
-    """Reads its log as the one on Spark does: in the columns there are now."""
-
-    def log(self) -> dict[str, pa.RecordBatch]:
-        return {
-            name: fitted(from_text(to_text(table, "lz4")), self.layout.log[name])
-            for name, table in super().log().items()
-        }
-
-
-def test_a_checkpoint_without_types_on_record_is_read_before_it_is_written() -> None:
-    old = schema(note=pa.string())
-    store = TextStore(layout(old))
-    wait = {**operation(Wait("a", [Need("k")], 10_000, 5)), "extra": {NOTE: "words"}}
-    operations.step(store, terms(shards=1), old, OperationRows(10, [pa.RecordBatch.from_pylist([wait], old)]))
-    header = store.header()
-    assert header is not None
-    del header["columns"]
-    store.keep_header(header)
-    new = schema(note=pa.int64())
-    with pytest.raises(InvalidArgument, match="operations has other columns than the checkpoint was started with"):
-        operations.step(with_columns(store, new), terms(shards=1), new, OperationRows(11))
-    operations.step(store, terms(shards=1), old, OperationRows(11))
-    assert (store.header() or {})["columns"] == {NOTE: "string"}
-
-
-def with_columns(store: TextStore, schema: pa.Schema) -> TextStore:
-    """The same rows for a query with other columns."""
-    other = TextStore(layout(schema))
-    other.__dict__.update({**store.__dict__, "layout": layout(schema)})
-    return other

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FAR_MS = 4 * LAST_MS
 
-SEEDS, LATE_SEEDS = 70, 25
+SEEDS, LATE_SEEDS = 70, 40
 
 
 def terms(lateness_ms: int = 0, *, shards: int = 3, remember_ms: int = 0, late_events: bool = False) -> Terms:

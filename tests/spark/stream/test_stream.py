@@ -142,15 +142,18 @@ def test_two_settlements_in_one_query_each_have_their_figures(streams: SparkSess
     for figures in heard:
         decided.update({(figures.settlement, kind): getattr(figures, kind) for kind in ("completed", "expired")})
     assert +decided == {(0, "expired"): 1, (0, "completed"): 1, (1, "expired"): 1}
+    # Each feed ends with an operation that waits.
+    waiting = pending(streams, str(tmp_path / "checkpoint")).select("op_id", "needs.key").collect()
+    assert [tuple(row) for row in waiting] == [("end", ["end"])] * 2
 
 
 def test_only_a_state_store_known_not_to_do_is_refused(streams: SparkSession, tmp_path: Path) -> None:
     session = streams.newSession()
     feed = Feed(tmp_path / "in")
-    with pytest.raises(InvalidArgument, match=r"streams need a RocksDB state store: set .*providerClass"):
+    with pytest.raises(InvalidArgument, match="providerClass"):
         settle(*feed.read(session))
     session.conf.set(PROVIDER, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
-    with pytest.raises(InvalidArgument, match="streams need a RocksDB state store"):
+    with pytest.raises(InvalidArgument, match=r"RocksDB state store: set .*providerClass"):
         settle(*feed.read(session))
     session.conf.set(PROVIDER, "com.example.streaming.state.RocksDBStateStoreProvider")
     assert settle(*feed.read(session)).isStreaming

@@ -165,13 +165,6 @@ class Journal(ABC):
         self._wake[wanted] = self._first_due(known, len(wanted))[wanted]
         return known
 
-    def read_all(self) -> None:
-        """Raises if some rows do not fit the columns there are now."""
-        self._read(self._rows > 0)
-        self.log()
-        for number, _, _ in self._slices:
-            self._store.slice(number)
-
     def spend(self, rows: int) -> None:
         """So many rows more in parts are of no more use, or will be earlier than was thought."""
         self._spent += rows

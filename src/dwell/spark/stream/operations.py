@@ -54,10 +54,7 @@ class OperationNews(NamedTuple):
 def step(store: Store, terms: Terms, schema: pa.Schema, rows: OperationRows) -> OperationNews:
     header = opened(store.header(), terms.shards, {"watermark": START, "pending": 0, "put_off": 0, "columns": {}})
     since, until = header["watermark"], rows.until
-    if "columns" not in header:
-        # Written before types were on record. What is there must be readable, or nothing may be added.
-        OperationJournal(store, terms, until).read_all()
-    header["columns"] = column_types(header.get("columns", {}), schema)
+    header["columns"] = column_types(header["columns"], schema)
     header["watermark"] = until
     ops, met, late = joined(rows.ops, schema), joined(rows.met, MET), joined(rows.late, LATE)
     outcomes, shown = empty(outcome_schema(schema)), empty(SHOWN)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from dwell.errors import InvalidArgument
@@ -19,7 +21,7 @@ from dwell.spark.stream.table import from_text, ints, joined, where
 from dwell.spark.stream.timeline import NEVER
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
 _NEEDS = "array<struct<key: string, level: bigint, met: bigint>>"
 _OPEN = f"op_id string, submitted bigint, deadline bigint, needs {_NEEDS}, quorum int, volume bigint, watermark bigint"
@@ -31,10 +33,13 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
 
     Each of `needs` has, beside `key` and `level`, `met_at`: when it was met (with `volume`: when the key first rose
     above the need's level), or null if it is waited for. `watermark` is null as long as there is none. The query may be
-    running.
+    running. If it holds several settlements, these are the operations of all of them.
     """
-    operator, batch = _operator(spark, checkpoint)
+    found = [_pending_in(spark, checkpoint, operator, batch) for operator, batch in _operators(spark, checkpoint)]
+    return reduce(DataFrame.union, found)
 
+
+def _pending_in(spark: SparkSession, checkpoint: str, operator: int, batch: int) -> DataFrame:
     def variable(name: str) -> DataFrame:
         # All of one micro-batch, also when the next one ends meanwhile.
         reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
@@ -70,12 +75,16 @@ def pending(spark: SparkSession, checkpoint: str) -> DataFrame:
     )
 
 
-def _operator(spark: SparkSession, checkpoint: str) -> tuple[int, int]:
-    """The number of the second stage, and that of the last finished micro-batch."""
-    for row in spark.read.format("state-metadata").load(checkpoint).collect():
-        if "operations_header" in (row["operatorProperties"] or ""):
-            return int(row["operatorId"]), int(row["maxBatchId"])
-    raise InvalidArgument(f"{checkpoint} is not the checkpoint of a settlement")
+def _operators(spark: SparkSession, checkpoint: str) -> list[tuple[int, int]]:
+    """For each settlement the number of its second stage, and that of the last finished micro-batch."""
+    found = [
+        (int(row["operatorId"]), int(row["maxBatchId"]))
+        for row in spark.read.format("state-metadata").load(checkpoint).collect()
+        if "operations_header" in (row["operatorProperties"] or "")
+    ]
+    if not found:
+        raise InvalidArgument(f"{checkpoint} is not the checkpoint of a settlement")
+    return sorted(set(found))
 
 
 def _open(kept: pa.Table) -> pa.Table:
