@@ -1,4 +1,7 @@
-"""How two workers share the tests: all that need Spark go to one of them and share its session; the rest go by file."""
+"""How two workers share the tests: file by file, but those of a folder that need Spark stay together.
+
+A worker makes one Spark session for all its tests. Spark's tests wait more than they compute, so both workers have some.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ import pytest
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
-    class BySession(LoadScopeScheduling):  # type: ignore[misc]
+    class ByFolderAndFile(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return "spark" if needs_spark(config.rootpath / file) else file
+            return str(Path(file).parent) if needs_spark(config.rootpath / file) else file
 
-    return BySession(config, log)
+    return ByFolderAndFile(config, log)
 
 
 @cache
