@@ -702,3 +702,21 @@ def test_a_recurring_task_without_its_period_is_an_error(build: Build) -> None:
     clock.advance(1)
     timer.advance_clock(0)
     assert len(errors) == 1
+
+
+def test_a_timer_that_is_out_of_memory_counts_right(build: Build) -> None:
+    testcapi = pytest.importorskip("_testcapi", reason="this Python comes without its own test module")
+    timer = build.SystemTimer(clock=ManualClock(), executor=InlineExecutor(), wheel_size=7)
+    task = build.TimerTask(2**40, list)
+    failures = 0
+    for allocation in range(20):
+        testcapi.set_nomemory(allocation, allocation + 1)
+        try:
+            timer.add(task)
+        except MemoryError:
+            failures += 1
+        finally:
+            testcapi.remove_mem_hooks()
+        timer._check()
+        assert timer.size == task.is_pending
+    assert failures

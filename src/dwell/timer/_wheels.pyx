@@ -714,7 +714,7 @@ cdef inline Node *node_at(Wheels self, uint32_t number) noexcept:
 
 cdef inline Node *find_node(Wheels self, int64_t handle) noexcept:
     """The node a handle names, whoever has it now; NULL for a number that never was."""
-    cdef uint32_t number = <uint32_t> (handle & 0xFFFFFFFF)
+    cdef uint32_t number = <uint32_t> <uint64_t> handle
     return node_at(self, number) if handle >= 0 and number < self.node_count else NULL
 
 
@@ -735,6 +735,23 @@ cdef int add_level(Wheels self) except -1:
     set_current(self, level, floor_div(self.current, level.tick))
     self.level_count += 1
     return 0
+
+
+cdef int add_level_for(Wheels self, Entry *entry) except -1:
+    """A level that an entry needs. If there is no memory for it, the entry is let go of."""
+    cdef TimerTask task
+    try:
+        return add_level(self)
+    except BaseException:
+        self.pending -= 1
+        if entry.bucket & TOKEN:
+            give_node(self, <Node *> entry)
+        else:
+            task = task_of(entry)
+            if entry.bucket & <uint32_t> TRACKED:
+                PyObject_GC_Track(<PyObject *> task)
+            Py_DECREF(task)
+        raise
 
 
 cdef uint32_t take_run(Wheels self) except 0:
@@ -771,13 +788,13 @@ cdef inline int place(Wheels self, Entry *entry) except -1:
     while distance >= level.interval and level.interval != UNBOUNDED:
         k += 1
         if k == self.level_count:
-            add_level(self)
+            add_level_for(self, entry)
         level = &self.levels[k]
         distance = <uint64_t> expiration - <uint64_t> level.current
     # How many buckets after the level's current one. Divisions of 64 bits are slow, and seldom needed.
     if k == 0:
         steps = distance
-    elif distance <= 0xFFFFFFFF and level.tick <= <int64_t> 0xFFFFFFFF:
+    elif distance <= <uint64_t> 0xFFFFFFFF and level.tick <= <int64_t> 0xFFFFFFFF:
         steps = <uint32_t> distance // <uint32_t> level.tick
     else:
         steps = distance // <uint64_t> level.tick
