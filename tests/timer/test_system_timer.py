@@ -706,7 +706,7 @@ def test_a_recurring_task_without_its_period_is_an_error(build: Build) -> None:
 
 def test_a_timer_that_is_out_of_memory_counts_right(build: Build) -> None:
     testcapi = pytest.importorskip("_testcapi", reason="this Python comes without its own test module")
-    timer = build.SystemTimer(clock=ManualClock(), executor=InlineExecutor(), wheel_size=7)
+    timer = build.SystemTimer(clock=ManualClock(), executor=InlineExecutor(), wheel_size=1000)
     task = build.TimerTask(2**40, list)
     failures = 0
     for allocation in range(20):
