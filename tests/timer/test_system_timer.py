@@ -672,11 +672,12 @@ def test_a_timer_whose_init_never_ran_takes_no_tasks(build: Build) -> None:
         def __init__(self) -> None: ...
 
     timer = Forgetful()
-    for add in (
+    adds: list[Callable[[], object]] = [
         lambda: timer.add(build.TimerTask(5, list)),
         lambda: timer.schedule(5, list),
         lambda: timer.add_many([5]),
-    ):
+    ]
+    for add in adds:
         with pytest.raises((InvalidArgument, AttributeError)):
             add()
 
