@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import random
+from contextlib import suppress
 
 import pytest
 
@@ -46,3 +47,17 @@ def test_both_builds_have_the_same_signatures_and_docstrings(name: str) -> None:
         assert inspect.getdoc(one) == inspect.getdoc(other)
         if not isinstance(inspect.getattr_static(readable, method), property):
             assert inspect.signature(one) == inspect.signature(other)
+
+
+@pytest.mark.usefixtures("build")
+def test_objects_whose_init_never_ran_raise_and_do_not_crash() -> None:
+    with pytest.raises(TypeError):
+        Ticket()  # type: ignore[call-arg]
+    with suppress(AttributeError):
+        assert Ledger.__new__(Ledger).statistics().opened == 0
+    with suppress(AttributeError):
+        assert Ledger.__new__(Ledger).explain("a") is None
+    with suppress(AttributeError):
+        assert Replay.__new__(Replay).statistics().opened == 0
+    with pytest.raises((AttributeError, TypeError)):
+        next(Replay.__new__(Replay))

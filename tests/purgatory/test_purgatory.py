@@ -638,3 +638,11 @@ def test_a_purgatory_that_is_forgotten_lets_go_of_what_waited_in_it(build: Build
     gc.collect()
     assert reference() is None
     assert purgatory_reference() is None
+
+
+def test_a_purgatory_whose_init_never_ran_takes_no_operations(build: Build) -> None:
+    class Forgetful(build.Purgatory):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None: ...
+
+    with pytest.raises((InvalidArgument, AttributeError)):
+        Forgetful().try_complete_else_watch(probe_class(build)(), ["k"])

@@ -122,3 +122,15 @@ def test_waiting_handles_are_nothing_to_the_collector(build: Build, timer: Any) 
     assert len(gc.get_objects()) - before < 100
     tasks[0].cancel()
     assert gc.is_tracked(tasks[0])
+
+
+def test_cancel_many_passes_over_handles_of_another_timer(build: Build, timer: Any, clock: ManualClock) -> None:
+    other = build.SystemTimer(clock=clock, executor=InlineExecutor())
+    timer.add_many([1, 1])
+    for _ in range(2):
+        foreign = other.add_many([1, 1])
+        clock.advance(1)
+        other.advance_many()
+    assert len(timer.advance_many()) == 2
+    assert timer.cancel_many(foreign) == 0
+    timer._check()

@@ -665,3 +665,59 @@ def test_a_cycle_through_a_task_that_no_longer_waits_is_collected(bench: Bench) 
     del ran, cancelled, never
     gc.collect()
     assert [owner() for owner in seen] == [None, None, None]
+
+
+def test_a_timer_whose_init_never_ran_takes_no_tasks(build: Build) -> None:
+    class Forgetful(build.SystemTimer):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None: ...
+
+    timer = Forgetful()
+    adds: list[Callable[[], object]] = [
+        lambda: timer.add(build.TimerTask(5, list)),
+        lambda: timer.schedule(5, list),
+        lambda: timer.add_many([5]),
+    ]
+    for add in adds:
+        with pytest.raises((InvalidArgument, AttributeError)):
+            add()
+
+
+def test_a_second_init_does_not_mix_up_the_wheels(build: Build) -> None:
+    timer = build.SystemTimer(clock=ManualClock(), executor=InlineExecutor(), wheel_size=2)
+    with suppress(InvalidArgument):
+        timer.__init__(clock=ManualClock(), executor=InlineExecutor(), wheel_size=1000)
+    for delay_ms in range(1, 2000):
+        timer.schedule(delay_ms, list)
+    timer._check()
+
+
+def test_a_recurring_task_without_its_period_is_an_error(build: Build) -> None:
+    class Forgetful(build.RecurringTask):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            build.TimerTask.__init__(self, 1, list)
+
+    clock = ManualClock()
+    errors: list[BaseException] = []
+    timer = build.SystemTimer(clock=clock, executor=InlineExecutor(), on_error=lambda error, _: errors.append(error))
+    timer.add(Forgetful())
+    clock.advance(1)
+    timer.advance_clock(0)
+    assert len(errors) == 1
+
+
+def test_a_timer_that_is_out_of_memory_counts_right(build: Build) -> None:
+    testcapi = pytest.importorskip("_testcapi", reason="this Python comes without its own test module")
+    timer = build.SystemTimer(clock=ManualClock(), executor=InlineExecutor(), wheel_size=1000)
+    task = build.TimerTask(2**40, list)
+    failures = 0
+    for allocation in range(20):
+        testcapi.set_nomemory(allocation, allocation + 1)
+        try:
+            timer.add(task)
+        except MemoryError:
+            failures += 1
+        finally:
+            testcapi.remove_mem_hooks()
+        timer._check()
+        assert timer.size == task.is_pending
+    assert failures

@@ -1536,6 +1536,10 @@ cdef class Ticket:
     cdef Ledger _ledger
     cdef readonly Operation _operation
 
+    def __init__(self, Ledger ledger not None, Operation operation not None):
+        self._ledger = ledger
+        self._operation = operation
+
     @property
     def op_id(self) -> str | None:
         return self._operation.op_id
@@ -1614,6 +1618,10 @@ cdef class Ledger:
     cdef long long _max_open
     cdef bint _closed
     cdef object __weakref__
+
+    def __cinit__(self, *args, **kwargs):
+        # A subclass may use it before `__init__` has run.
+        self._engine = Engine()
 
     def __init__(
         self,
@@ -2014,6 +2022,11 @@ cdef class Replay:
     # Operations whose outcomes are next, and how many of them were given.
     cdef list _settled
     cdef Py_ssize_t _given
+
+    def __cinit__(self, *args, **kwargs):
+        # A subclass may use it before `__init__` has run.
+        self._engine = Engine()
+        self._settled = []
 
     def __init__(
         self, waits, events, *, as_of_ms=None, in_order=False, key_retention_ms=None, op_retention_ms=None

@@ -792,6 +792,12 @@ cdef class Purgatory:
 
     def __cinit__(self, *args, **kwargs):
         resize(&self.map, LEAST_BITS)
+        home = Home.__new__(Home)
+        (<Home> home).purgatory = <PyObject *> self
+        Py_INCREF(home)
+        self.home = <PyObject *> home
+        # Until `__init__` has run.
+        self._closed = True
 
     def __init__(self, name, *, timer=None, clock=None, purge_interval=1000, reaper=True, on_error=None):
         self._purge_interval = at_least("purge_interval", purge_interval, 0)
@@ -804,10 +810,7 @@ cdef class Purgatory:
         if isinstance(self._timer, Wheels) and type(self._timer).add is Wheels.add and self._timer.clock is self._clock:
             self.wheels = self._timer
             self.has_own_clock = type(self._clock) is SystemClock or type(self._clock) is ManualClock
-        home = Home.__new__(Home)
-        (<Home> home).purgatory = <PyObject *> self
-        Py_INCREF(home)
-        self.home = <PyObject *> home
+        self._closed = False
         self._reaper = self._start_reaper() if reaper else None
 
     def __dealloc__(self):
@@ -871,6 +874,8 @@ cdef class Purgatory:
                 hashes[place] = PyObject_Hash(keys[place])
                 fetch(chain_of(&self.map, hashes[place]))
             if self._closed:
+                if self._timer is None:
+                    raise InvalidArgument(f"{type(self).__name__} was given an operation before its __init__ ran")
                 raise Closed(f"the purgatory {self._name!r} is closed; it takes no more operations")
             if waiting.completed:
                 return False
@@ -1191,7 +1196,8 @@ cdef inline void count_settled(Purgatory self, DelayedOperation operation) noexc
 
 cdef inline int64_t now_or(Purgatory self, int64_t otherwise_ms) noexcept:
     """The time; if the clock fails, `otherwise_ms`: that must not keep an operation from its callbacks."""
-    if self.has_own_clock:
+    # The cyclic collector may have cleared the purgatory already.
+    if self.has_own_clock and self.wheels is not None:
         return now_of(self.wheels)
     try:
         return self._clock.now_ms()

@@ -279,8 +279,12 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
 
     def __cinit__(self, *args, **kwargs):
         self.due = []
+        # Until `__init__` has run.
+        self.is_closed = True
 
     def __init__(self, tick_ms, wheel_size, clock, on_first, on_due):
+        if self.level_count:
+            raise InvalidArgument("a timer is initialised once: its buckets are made")
         self.tick = at_least("tick_ms", tick_ms, 1)
         self.size_of_wheel = between("wheel_size", wheel_size, 2, LARGEST_WHEEL)
         self.time = clock
@@ -290,8 +294,8 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
             SYSTEM_CLOCK if type(clock) is SystemClock else MANUAL_CLOCK if type(clock) is ManualClock else OTHER_CLOCK
         )
         self.current = floor_div(now_of(self), self.tick)
-        if self.level_count == 0:
-            add_level(self)
+        add_level(self)
+        self.is_closed = False
 
     def __dealloc__(self):
         let_go(self)
@@ -354,7 +358,7 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
         cdef TimerTask task = TimerTask.__new__(TimerTask)
         cdef int64_t now_ms = start_of(self)
         if self.is_closed:
-            raise Closed("the timer is closed; it takes no more tasks")
+            refuse(self)
         task.delay = delay
         task.callback = callback
         # The collector gets to know it when it leaves the timer.
@@ -391,7 +395,7 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
         cdef int64_t first = FOREVER_MS if self.queue_count == 0 else self.queue[0].expiration
         cdef Node *node
         if self.is_closed:
-            raise Closed("the timer is closed; it takes no more tasks")
+            refuse(self)
         reserve_nodes(self, count)
         for i in range(count):
             node = take_node(self)
@@ -420,8 +424,13 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
                 if node is not NULL:
                     dwell_prefetch(node)
             node = find_node(self, view[i])
-            # A node that is free has moved on to its next generation, so old handles miss here.
-            if node is not NULL and node.generation == <uint32_t> (view[i] >> 32):
+            # A node that is free has moved on to its next generation, so old handles miss here. The handle of another
+            # timer may name that generation, but a free node is in no bucket.
+            if (
+                node is not NULL
+                and node.generation == <uint32_t> (view[i] >> 32)
+                and node.entry.bucket & <uint32_t> NUMBER
+            ):
                 take_out(&node.entry)
                 give_node(self, node)
                 self.pending -= 1
@@ -464,9 +473,11 @@ The wheels, the delay queue and the counters of one timer. It neither waits nor 
 
     def _expire(self):
         """Turn the wheels to now and collect what is due. False if no bucket has expired."""
-        cdef int64_t now_ms = now_of(self)
-        cdef int64_t now = floor_div(now_ms, self.tick)
-        if self.queue_count == 0 or self.queue[0].expiration > now:
+        cdef int64_t now_ms = now_of(self), now
+        if self.queue_count == 0:
+            return False
+        now = floor_div(now_ms, self.tick)
+        if self.queue[0].expiration > now:
             return False
         while self.queue_count and self.queue[0].expiration <= now:
             turn_to(self, self.queue[0].expiration)
@@ -583,7 +594,7 @@ cdef int64_t size_of(Wheels wheels) noexcept:
 cdef int add_at(Wheels wheels, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1:
     cdef uint32_t flags = task.entry.bucket & <uint32_t> FLAGS
     if wheels.is_closed:
-        raise Closed("the timer is closed; it takes no more tasks")
+        refuse(wheels)
     if not flags & READY:
         raise InvalidArgument(f"{type(task).__name__} was added before TimerTask.__init__ ran")
     Py_INCREF(task)
@@ -595,6 +606,12 @@ cdef int add_at(Wheels wheels, TimerTask task, int64_t deadline_ms, int64_t now_
         PyObject_GC_UnTrack(<void *> task)
     task.entry.bucket = flags & ~<uint32_t> CANCELLED
     return enter(wheels, task, deadline_ms, now_ms)
+
+
+cdef int refuse(Wheels wheels) except -1:
+    if wheels.level_count == 0:
+        raise InvalidArgument(f"{type(wheels).__name__} was given a task before its __init__ ran")
+    raise Closed("the timer is closed; it takes no more tasks")
 
 
 cdef inline int enter(Wheels wheels, TimerTask task, int64_t deadline_ms, int64_t now_ms) except -1:
@@ -617,6 +634,8 @@ cdef int start_again(Wheels wheels, RecurringTask task) except -1:
     """Let a recurring task that starts to run be due again, unless it was cancelled or added meanwhile."""
     cdef int64_t now_ms = now_of(wheels), behind
     if not wheels.is_closed and not waits(task) and not task.entry.bucket & <uint32_t> CANCELLED:
+        if task.period == 0:
+            raise InvalidArgument(f"{type(task).__name__} was added before RecurringTask.__init__ ran")
         behind = max(0, now_ms - task.due_ms)
         behind -= behind % task.period
         add_at(wheels, task, later(later(task.due_ms, behind), task.period), now_ms)
@@ -695,7 +714,7 @@ cdef inline Node *node_at(Wheels self, uint32_t number) noexcept:
 
 cdef inline Node *find_node(Wheels self, int64_t handle) noexcept:
     """The node a handle names, whoever has it now; NULL for a number that never was."""
-    cdef uint32_t number = <uint32_t> (handle & 0xFFFFFFFF)
+    cdef uint32_t number = <uint32_t> <uint64_t> handle
     return node_at(self, number) if handle >= 0 and number < self.node_count else NULL
 
 
@@ -716,6 +735,23 @@ cdef int add_level(Wheels self) except -1:
     set_current(self, level, floor_div(self.current, level.tick))
     self.level_count += 1
     return 0
+
+
+cdef int add_level_for(Wheels self, Entry *entry) except -1:
+    """A level that an entry needs. If there is no memory for it, the entry is let go of."""
+    cdef TimerTask task
+    try:
+        return add_level(self)
+    except BaseException:
+        self.pending -= 1
+        if entry.bucket & TOKEN:
+            give_node(self, <Node *> entry)
+        else:
+            task = task_of(entry)
+            if entry.bucket & <uint32_t> TRACKED:
+                PyObject_GC_Track(<PyObject *> task)
+            Py_DECREF(task)
+        raise
 
 
 cdef uint32_t take_run(Wheels self) except 0:
@@ -752,13 +788,13 @@ cdef inline int place(Wheels self, Entry *entry) except -1:
     while distance >= level.interval and level.interval != UNBOUNDED:
         k += 1
         if k == self.level_count:
-            add_level(self)
+            add_level_for(self, entry)
         level = &self.levels[k]
         distance = <uint64_t> expiration - <uint64_t> level.current
     # How many buckets after the level's current one. Divisions of 64 bits are slow, and seldom needed.
     if k == 0:
         steps = distance
-    elif distance <= 0xFFFFFFFF and level.tick <= <int64_t> 0xFFFFFFFF:
+    elif distance <= <uint64_t> 0xFFFFFFFF and level.tick <= <int64_t> 0xFFFFFFFF:
         steps = <uint32_t> distance // <uint32_t> level.tick
     else:
         steps = distance // <uint64_t> level.tick
