@@ -1,6 +1,6 @@
 """How two workers share the tests: file by file, but those of a folder that need Spark stay together.
 
-A worker makes one Spark session for all its tests. Spark's tests wait more than they compute, so both workers have some.
+A worker makes one Spark session for all its tests. Spark's tests wait more than they compute: both workers have some.
 """
 
 from __future__ import annotations
