@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from dwell.contract.time_range import MAX_MS
+from dwell.ledger import Wait
 from tests.spark.histories import column_history
 from tests.spark.stream.feed import END_MS, Feed
 from tests.spark.stream.test_shards import arrivals, split, time_of
@@ -12,7 +14,7 @@ from tests.spark.stream.test_shards import arrivals, split, time_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dwell.ledger import Event, Wait
+    from dwell.ledger import Event
 
 
 def long_history(seed: int, size: int) -> tuple[list[Wait], list[Event]]:
@@ -24,7 +26,7 @@ def long_history(seed: int, size: int) -> tuple[list[Wait], list[Event]]:
         some_waits, some_events = column_history(rng, 12)
         waits += [wait._replace(op_id=wait.op_id and f"{number}-{wait.op_id}") for wait in some_waits]
         events += some_events
-    # Those at the ends of time would leave no time for an end of the stream.
+    # Those at the ends of time, or waiting until then, would leave no time for an end of the stream.
     return [wait for wait in waits if _is_near(wait)], [event for event in events if _is_near(event)]
 
 
@@ -41,4 +43,8 @@ def write_history(root: Path, seed: int, files: int) -> tuple[list[Wait], list[E
 
 def _is_near(row: Wait | Event) -> bool:
     at_ms = time_of(row)
-    return at_ms is None or abs(at_ms) < END_MS // 2
+    if at_ms is None:
+        return True
+    # A deadline beyond the range of time is no deadline: such a wait is rejected, and stays.
+    deadline_ms = at_ms + row.delay_ms if isinstance(row, Wait) and row.delay_ms is not None else at_ms
+    return abs(at_ms) < END_MS // 2 and not END_MS // 2 <= deadline_ms <= MAX_MS
